@@ -1,0 +1,48 @@
+"""What the pipeline asks of an environment.
+
+An environment is a Gymnasium environment over text: `reset(seed=, options=) -> (observation, info)` and
+`step(action) -> (observation, reward, terminated, truncated, info)`, observations and actions being `str`.
+`info` holds `admissible_commands` (list[str]), `task_type` (str), `won` (bool), `score` (float in [0, 1]) and,
+where the environment can give one, `state_key` (str): a short digest of all that a player can tell apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class EnvironmentDataError(Exception):
+    """Bad environment data or settings: the message names the thing and the remedy."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: a game or a goal, and how an environment is reset to it.
+
+    Attributes:
+        id: unique within the experiment, readable (file-name safe).
+        split: "train", "valid_seen", ...
+        task_type: the family the task belongs to, for reporting.
+        options: passed to `reset(options=...)`; relative paths in it are relative to the folder of the task list.
+    """
+
+    id: str
+    split: str
+    task_type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Expert(Protocol):
+    """Plays by what a policy can see: observations and admissible commands, nothing hidden."""
+
+    def reset(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Start an episode; `observation` is what `reset` of the environment returned."""
+        ...
+
+    def act(self, observation: str, info: Mapping[str, Any]) -> str:
+        """Return the next action, given the latest observation (of the reset, or of the last step).
+
+        The last executed action may not have been the expert's own (noise was injected): the expert is told by
+        `info["last_action"]` (absent at the first call) and goes on from there.
+        """
+        ...

@@ -1,0 +1,200 @@
+"""The whole config, and the part of it that each stage reads."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+
+import envs
+from progpo.errors import ProgpoError
+from progpo.settings.advantages import AdvantageSettings
+from progpo.settings.base import Settings, canonical, validate
+from progpo.settings.stages import (
+    DemonstrationSettings,
+    EvaluationSettings,
+    PolicySettings,
+    RolloutSettings,
+    UpdateSettings,
+    WarmupSettings,
+)
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+#: Folder names beside the arms'.
+RESERVED = ("warmup", "shared")
+
+
+class Playing(Settings):
+    """The `environment` section: which environment, and how it is played.
+
+    `options` are validated by the environment's own model; in YAML they stand beside `name`.
+    """
+
+    name: str = "alfworld"
+    options: SerializeAsAny[BaseModel] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        given = dict(data)
+        name = given.pop("name", "alfworld")
+        options = given.pop("options", None) or given
+        if not isinstance(name, str):
+            return data
+        try:
+            model = envs.entry(name).load("settings")
+        except envs.EnvironmentDataError as error:
+            raise ValueError(str(error)) from None
+        return {"name": name, "options": model.model_validate(options)}
+
+    def make(self) -> Any:
+        """Make one environment by these settings."""
+        return envs.make(self.name, **self.options.model_dump())
+
+
+class TasksStage(Settings):
+    """What `progpo tasks` reads."""
+
+    environment: str = "alfworld"
+    tasks: SerializeAsAny[BaseModel]
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _tasks(cls, data: Any, info: ValidationInfo) -> Any:
+        return _task_settings(info.data.get("environment", "alfworld"), data)
+
+
+class DemonstrateStage(Settings):
+    """What `progpo demonstrate` reads."""
+
+    environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
+    demonstrations: DemonstrationSettings = DemonstrationSettings()
+
+
+class WarmupStage(Settings):
+    """What `progpo warmup` reads; `environment` is the name, for the augmentation of its texts."""
+
+    environment: str = "alfworld"
+    policy: PolicySettings = PolicySettings()
+    warmup: WarmupSettings = WarmupSettings()
+
+
+class RolloutStage(Settings):
+    """What `progpo rollout` reads."""
+
+    environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
+    rollout: RolloutSettings = RolloutSettings()
+
+
+class EvaluateStage(Settings):
+    """What `progpo evaluate` reads."""
+
+    environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+
+class ReportStage(Settings):
+    """What `progpo report` reads."""
+
+    experiment: str
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    confidence: float = 0.95
+
+
+def _task_settings(environment: str, data: Any) -> Any:
+    if isinstance(data, BaseModel):
+        return data
+    try:
+        return envs.entry(environment).load("task_settings").model_validate(data or {})
+    except envs.EnvironmentDataError as error:
+        raise ValueError(str(error)) from None
+
+
+class Experiment(Settings):
+    """A whole config.
+
+    Attributes:
+        experiment: its name: artifacts lie in `artifacts/<experiment>`.
+        seeds: training seeds; each has its own warm-up and its own arms.
+        iterations: of rollouts, advantages and update, for each arm.
+        arms: advantage recipes by name.
+        The rest: the sections of the stages.
+    """
+
+    experiment: str
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    iterations: Annotated[int, Field(ge=1)] = 5
+    environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
+    tasks: SerializeAsAny[BaseModel] | None = Field(default=None, validate_default=True)
+    demonstrations: DemonstrationSettings = DemonstrationSettings()
+    policy: PolicySettings = PolicySettings()
+    warmup: WarmupSettings = WarmupSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    arms: Annotated[dict[str, AdvantageSettings], Field(min_length=1)]
+    update: UpdateSettings = UpdateSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _tasks(cls, data: Any, info: ValidationInfo) -> Any:
+        playing = info.data.get("environment")
+        return _task_settings(playing.name if playing else "alfworld", data)
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "Experiment":
+        for what, name in [("experiment", self.experiment), *(("arms", arm) for arm in self.arms)]:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{what}: {name!r} is not a usable name (letters, digits, `_`, `-`, `.`)")
+        for reserved in RESERVED:
+            if reserved in self.arms:
+                raise ValueError(f"arms: {reserved!r} is a name the pipeline uses itself")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: a seed stands there twice")
+        splits = getattr(self.tasks, "splits", None)
+        if splits is not None:
+            for split in self.evaluation.splits:
+                if split not in splits:
+                    raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
+        return self
+
+    def stage(self, name: str, arm: str | None = None) -> str:
+        """Return the settings of one stage (of one arm, for advantages) as canonical JSON."""
+        parts: dict[str, Settings] = {
+            "tasks": TasksStage.model_construct(environment=self.environment.name, tasks=self.tasks),
+            "demonstrate": DemonstrateStage(environment=self.environment, demonstrations=self.demonstrations),
+            "warmup": WarmupStage(environment=self.environment.name, policy=self.policy, warmup=self.warmup),
+            "rollout": RolloutStage(environment=self.environment, rollout=self.rollout),
+            "update": self.update,
+            "evaluate": EvaluateStage(environment=self.environment, evaluation=self.evaluation),
+            "report": ReportStage(
+                experiment=self.experiment,
+                arms=tuple(self.arms),
+                seeds=self.seeds,
+                confidence=self.evaluation.confidence,
+            ),
+        }
+        if name == "advantages":
+            return canonical(self.arms[arm])
+        return canonical(parts[name])
+
+
+def load_experiment(config: dict[str, Any] | Path) -> Experiment:
+    """Validate a config, given as a mapping or as a YAML file.
+
+    Raises:
+        ProgpoError: one line a problem, each naming the key.
+    """
+    where = "config"
+    if isinstance(config, Path):
+        where = str(config)
+        try:
+            config = yaml.safe_load(config.read_text())
+        except OSError as error:
+            raise ProgpoError(f"{where}: cannot be read: {error.strerror}") from None
+        except yaml.YAMLError as error:
+            raise ProgpoError(f"{where}: not valid YAML: {error}") from None
+    return validate(Experiment, config, where)

@@ -1,0 +1,198 @@
+"""Settings of each stage, as they stand in a config's sections."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from progpo.settings.base import Settings
+
+Count = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+class DemonstrationSettings(Settings):
+    """How the expert shows the train tasks.
+
+    Attributes:
+        variants: demonstrations of each task: the first one clean, the others in another order of search, with noise.
+        noise: share of steps, in all but the first variant, at which a random action is executed in place of the
+            expert's (never imitated: it is there to be recovered from).
+        invalid: share of the noise actions that need not be admissible.
+        seed: of the noise and of the order of search.
+    """
+
+    variants: Count = 3
+    noise: Share = 0.12
+    invalid: Share = 0.33
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class PolicySettings(Settings):
+    """What the policy is and how it reads.
+
+    Attributes:
+        init: "scratch": a small Qwen2 of the sizes below and a tokenizer trained on the demonstrations;
+            "pretrained": a checkpoint.
+        path: folder or hub id of the checkpoint (pretrained only).
+        layout: "append": the conversation grows and each token is encoded once; "window": each step's prompt stands
+            alone, with the task and the last `window` steps. Null: append for scratch, window for pretrained.
+        window: past steps in the prompt (window layout only).
+        response: "plain": the response is the action; "think_action": <think>..</think><action>..</action>. Null:
+            plain for scratch, think_action for pretrained.
+        max_context_tokens: longest context. An append episode that outgrows it is truncated; a window prompt drops
+            its oldest steps first.
+        max_response_tokens: longest response; null: 16 for plain, 512 for think_action.
+        hidden_size, layers, heads, intermediate_size: the Qwen2 made from scratch.
+    """
+
+    init: Literal["scratch", "pretrained"] = "scratch"
+    path: str | None = None
+    layout: Literal["append", "window"] | None = None
+    window: Annotated[int, Field(ge=0)] = 2
+    response: Literal["plain", "think_action"] | None = None
+    max_context_tokens: Annotated[int, Field(ge=32)] = 2048
+    max_response_tokens: Count | None = None
+    hidden_size: Count = 128
+    layers: Count = 4
+    heads: Count = 4
+    intermediate_size: Count = 384
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "PolicySettings":
+        if self.init == "pretrained" and not self.path:
+            raise ValueError("path: `init: pretrained` needs a checkpoint's folder or hub id")
+        if self.init == "scratch" and self.path:
+            raise ValueError("path: only with `init: pretrained`")
+        if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
+            raise ValueError("hidden_size: must be an even multiple of `heads`")
+        return self
+
+    @property
+    def resolved_layout(self) -> str:
+        """The layout, defaults resolved."""
+        return self.layout or ("append" if self.init == "scratch" else "window")
+
+    @property
+    def resolved_response(self) -> str:
+        """The response format, defaults resolved."""
+        return self.response or ("plain" if self.init == "scratch" else "think_action")
+
+    @property
+    def response_limit(self) -> int:
+        """The longest response in tokens, defaults resolved."""
+        return self.max_response_tokens or (16 if self.resolved_response == "plain" else 512)
+
+
+class WarmupSettings(Settings):
+    """Supervised fine-tuning on the demonstrations (AdamW, linear warm-up, cosine decay).
+
+    Attributes:
+        tokens: stop after this many tokens were trained on (a budget of work, not of time).
+        batch_tokens: tokens an optimiser step.
+        learning_rate, min_learning_rate_ratio, warmup_steps, betas, weight_decay, max_gradient_norm: as usual.
+        observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
+        augment: rename objects anew at each pass, where the environment can.
+        precision: "auto": bfloat16 autocast where the processor has fast instructions for it.
+        threads: of torch.
+        save_every: optimiser steps between saved states to resume from.
+    """
+
+    tokens: Count = 1_500_000
+    batch_tokens: Count = 4096
+    learning_rate: Positive = 3e-3
+    min_learning_rate_ratio: Share = 0.05
+    warmup_steps: Annotated[int, Field(ge=0)] = 60
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    weight_decay: NonNegative = 0.01
+    max_gradient_norm: Positive = 1.0
+    observation_loss: NonNegative = 0.3
+    augment: bool = True
+    precision: Precision = "auto"
+    threads: Count = 1
+    save_every: Count = 100
+
+
+class RolloutSettings(Settings):
+    """How trajectories are sampled for training.
+
+    Attributes:
+        tasks: groups an iteration, each of one train task.
+        group_size: trajectories a group.
+        shards: jobs that an iteration's groups are divided among.
+        temperature: of sampling; log-probabilities are recorded at it.
+        batch: most episodes played at once; bounds the memory of the KV cache.
+        save_groups: groups between saved progress within a shard; null: the shard is one piece.
+        precision: of the forward pass.
+        threads: of torch, each shard.
+    """
+
+    tasks: Count = 16
+    group_size: Annotated[int, Field(ge=1)] = 8
+    shards: Count = 2
+    temperature: Positive = 1.0
+    batch: Count = 64
+    save_groups: Count | None = None
+    precision: Precision = "float32"
+    threads: Count = 1
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "RolloutSettings":
+        if self.shards > self.tasks:
+            raise ValueError(f"shards: {self.shards} shards for {self.tasks} groups leave some empty")
+        return self
+
+
+class UpdateSettings(Settings):
+    """The policy update: PPO's clipped surrogate with a k3 KL term to the warm-up policy, AdamW.
+
+    Attributes:
+        epochs: passes over the iteration's trajectories.
+        minibatches: optimiser steps a pass; trajectories, not steps, are divided among them.
+        batch_tokens: most tokens of a forward pass (gradients accumulate over a minibatch).
+        learning_rate, betas, weight_decay, max_gradient_norm: of AdamW.
+        clip: the ratio is clipped to 1 +- clip.
+        kl: coefficient of the k3 estimate of KL(policy || warm-up policy); 0: no reference model is loaded.
+        loss: how token losses are averaged: "token_mean" over all tokens, "sequence_mean" over the trajectories'
+            means, "constant": the sum over `constant_tokens` and the number of trajectories (Dr. GRPO).
+        constant_tokens: see loss.
+        precision, threads: as in the warm-up.
+    """
+
+    epochs: Count = 1
+    minibatches: Count = 1
+    batch_tokens: Count = 16384
+    learning_rate: NonNegative = 1e-4
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: NonNegative = 0.0
+    max_gradient_norm: Positive = 1.0
+    clip: Positive = 0.2
+    kl: NonNegative = 0.01
+    loss: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
+    constant_tokens: Count = 512
+    precision: Precision = "float32"
+    threads: Count = 1
+
+
+class EvaluationSettings(Settings):
+    """How policies are judged: every listed task once for each evaluation seed.
+
+    Attributes:
+        splits: the splits to evaluate.
+        temperature: of sampling; 0: greedy.
+        seeds: of sampling.
+        tasks: at most so many tasks a split, evenly over the list; null: all.
+        confidence: of the intervals (Wilson).
+        batch, precision, threads: as in rollouts.
+    """
+
+    splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("valid_seen", "valid_unseen")
+    temperature: NonNegative = 0.4
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    tasks: Count | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    batch: Count = 64
+    precision: Precision = "float32"
+    threads: Count = 1
