@@ -42,6 +42,8 @@ class PolicySettings(Settings):
         window: past steps in the prompt (window layout only).
         response: "plain": the response is the action; "think_action": <think>..</think><action>..</action>. Null:
             plain for scratch, think_action for pretrained.
+        admissible: list the admissible actions in each prompt; null: yes for think_action (as the literature does),
+            no for plain.
         max_context_tokens: longest context. An append episode that outgrows it is truncated; a window prompt drops
             its oldest steps first.
         max_response_tokens: longest response; null: 16 for plain, 512 for think_action.
@@ -53,6 +55,7 @@ class PolicySettings(Settings):
     layout: Literal["append", "window"] | None = None
     window: Annotated[int, Field(ge=0)] = 2
     response: Literal["plain", "think_action"] | None = None
+    admissible: bool | None = None
     max_context_tokens: Annotated[int, Field(ge=32)] = 2048
     max_response_tokens: Count | None = None
     hidden_size: Count = 128
@@ -79,6 +82,11 @@ class PolicySettings(Settings):
     def resolved_response(self) -> str:
         """The response format, defaults resolved."""
         return self.response or ("plain" if self.init == "scratch" else "think_action")
+
+    @property
+    def lists_admissible(self) -> bool:
+        """Whether prompts list the admissible actions, defaults resolved."""
+        return self.resolved_response == "think_action" if self.admissible is None else self.admissible
 
     @property
     def response_limit(self) -> int:

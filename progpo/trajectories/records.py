@@ -18,6 +18,7 @@ class Step:
         context_tokens: what the policy read since its last action (append), or the whole prompt (window).
         response_tokens: what it sampled, the end token included when it was sampled.
         response_logprobs: of response_tokens, at the sampling temperature; same length.
+        admissible: the admissible commands before the action, where they were asked for.
         imitate: whether an imitator should learn the action (False: noise that was injected).
     """
 
@@ -33,6 +34,7 @@ class Step:
     context_tokens: Sequence[int] = ()
     response_tokens: Sequence[int] = ()
     response_logprobs: Sequence[float] = ()
+    admissible: Sequence[str] = ()
     imitate: bool = True
 
 
