@@ -1,0 +1,74 @@
+"""The task list: `tasks.jsonl`, one task a line, in the folder that `progpo tasks` makes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from envs import Task
+from progpo.artifacts import write_text
+from progpo.errors import ProgpoError
+from progpo.seeds import stream
+
+TASK_LIST = "tasks.jsonl"
+
+
+def save_tasks(folder: Path, tasks: Sequence[Task]) -> Path:
+    """Write the task list into a folder and return its path."""
+    path = folder / TASK_LIST
+    write_text(path, "".join(json.dumps(asdict(task), sort_keys=True) + "\n" for task in tasks))
+    return path
+
+
+def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
+    """Read the tasks of a folder (or of its manifest), of one split or all, in their order.
+
+    Relative paths in a task's `game` option are resolved against the folder.
+
+    Raises:
+        ProgpoError: no or a broken list, or no task of that split.
+    """
+    folder = folder if folder.is_dir() else folder.parent
+    path = folder / TASK_LIST
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        tasks = [Task(**json.loads(line)) for line in lines]
+    except FileNotFoundError:
+        raise ProgpoError(f"{path}: missing; make it with `progpo tasks`") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise ProgpoError(f"{path}: not a readable task list ({error}); make it anew with `progpo tasks`") from None
+    resolved = [
+        Task(task.id, task.split, task.task_type, {**task.options, "game": str(folder / task.options["game"])})
+        if "game" in task.options
+        else task
+        for task in tasks
+        if split is None or task.split == split
+    ]
+    if not resolved:
+        there = ", ".join(sorted({task.split for task in tasks})) or "none"
+        raise ProgpoError(f"{path}: no task of split {split!r}; its splits: {there}")
+    return resolved
+
+
+def tasks_of_iteration(tasks: Sequence[Task], seed: int, iteration: int, count: int) -> list[Task]:
+    """Return the tasks whose groups an iteration samples.
+
+    The list is gone through in a fresh random order at each pass, so that every task comes once before one comes
+    again. The choice depends on (seed, iteration) alone: all arms of a seed see the same tasks.
+
+    Args:
+        tasks: the train tasks, in the list's order.
+        iteration: from 1.
+        count: groups an iteration.
+    """
+    first = (iteration - 1) * count
+    chosen = []
+    order: list[int] = []
+    current = -1
+    for position in range(first, first + count):
+        epoch, place = divmod(position, len(tasks))
+        if epoch != current:
+            current = epoch
+            order = stream("tasks", seed, epoch).permutation(len(tasks)).tolist()
+        chosen.append(tasks[order[place]])
+    return chosen
