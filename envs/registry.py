@@ -20,6 +20,8 @@ class Entry:
             `folder` alone; raises EnvironmentDataError.
         expert: `expert(rng: numpy.random.Generator, vary: bool) -> Expert`; `vary` asks for another but equally
             sensible order of search.
+        preflight: `preflight(task_settings) -> str`: what data there is, as text, or None where none is needed;
+            raises EnvironmentDataError that says what is missing and how to get it.
         augment: `augment(texts: list[str], rng) -> list[str]`: the texts of one trajectory under a random renaming
             that keeps it true to the environment, or None where there is none.
     """
@@ -30,6 +32,7 @@ class Entry:
     task_settings: str
     prepare: str
     expert: str
+    preflight: str | None = None
     augment: str | None = None
 
     def load(self, attribute: str) -> Any:
@@ -69,6 +72,7 @@ register(
         task_settings="envs.alfworld.settings:TaskSettings",
         prepare="envs.alfworld.tasks:prepare",
         expert="envs.alfworld.expert:SearchingExpert",
+        preflight="envs.alfworld.tasks:preflight",
         augment="envs.alfworld.augment:renumber",
     )
 )

@@ -135,7 +135,8 @@ def write_manifest(
 
     Args:
         artifact: the folder, or the stage's main file.
-        files: all the files it is made of.
+        files: all the files it is made of (those outside a folder that is being made, like metrics beside a policy,
+            must lie beside the folder: the temporary one is its sibling).
         inputs: artifacts it was made from.
         at: where `artifact` will stand, when it is being made in a temporary folder: inputs are recorded relative
             to that place.
@@ -150,7 +151,7 @@ def write_manifest(
     manifest = Manifest(
         stage=stage,
         settings=settings,
-        files={file.relative_to(place.parent).as_posix(): sha256(file) for file in sorted(files)},
+        files={Path(os.path.relpath(file, place.parent)).as_posix(): sha256(file) for file in sorted(files)},
         inputs=recorded,
         facts=facts or {},
     )

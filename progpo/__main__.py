@@ -1,0 +1,5 @@
+"""`python -m progpo` is the command `progpo`."""
+
+from progpo.cli import main
+
+main()

@@ -1,0 +1,247 @@
+"""The command line: one command a stage, files in and files out. Stages are imported by the command that runs them."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envs.base import EnvironmentDataError
+from progpo import __version__
+from progpo.errors import ProgpoError
+
+app = typer.Typer(
+    help="Train LLM agents with ProGPO (arXiv 2607.22724), stage by stage. Each stage reads and writes files.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+SettingsOption = Annotated[
+    str, typer.Option("--settings", help="The stage's settings: JSON text, or a JSON file. Defaults fill the rest.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict/--no-strict", help="Refuse inputs without a manifest (the workflow does).")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Training seed.")]
+Iteration = Annotated[int, typer.Option(min=0, help="Iteration, from 1.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="What is written.")]
+Metrics = Annotated[Path, typer.Option(help="JSON file of the stage's metrics.")]
+Tasks = Annotated[Path, typer.Option(help="Folder made by `progpo tasks`.")]
+Policy = Annotated[Path, typer.Option(help="Policy folder, or its manifest.json.")]
+Shards = Annotated[list[Path], typer.Argument(help="All trajectory shards of one iteration (Parquet).")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"progpo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+) -> None: ...
+
+
+@app.command()
+def tasks(output: Output, settings: SettingsOption = "{}") -> None:
+    """Prepare the tasks: generate games, or check and list official ones."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import TasksStage
+    from progpo.stages.tasks import run
+
+    run(load_json(TasksStage, settings), output)
+
+
+@app.command()
+def demonstrate(
+    tasks: Tasks,
+    output: Output,
+    metrics: Metrics,
+    settings: SettingsOption = "{}",
+    workers: Annotated[int, typer.Option(min=1, help="Processes; changes no result.")] = 1,
+    strict: Strict = False,
+) -> None:
+    """Let the environment's expert show the train tasks."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import DemonstrateStage
+    from progpo.stages.demonstrate import run
+
+    run(load_json(DemonstrateStage, settings), tasks, output, metrics, workers=workers, strict=strict)
+
+
+@app.command()
+def warmup(
+    demonstrations: Annotated[list[Path], typer.Argument(help="Demonstrations (Parquet).")],
+    output: Output,
+    metrics: Metrics,
+    settings: SettingsOption = "{}",
+    seed: Seed = 0,
+    strict: Strict = False,
+) -> None:
+    """Make the policy and fine-tune it on the demonstrations (SFT)."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import WarmupStage
+    from progpo.stages.warmup import run
+
+    run(load_json(WarmupStage, settings), demonstrations, seed, output, metrics, strict=strict)
+
+
+@app.command()
+def rollout(
+    tasks: Tasks,
+    policy: Policy,
+    output: Output,
+    settings: SettingsOption = "{}",
+    seed: Seed = 0,
+    iteration: Iteration = 1,
+    shard: Annotated[int, typer.Option(min=0, help="Which shard, from 0.")] = 0,
+    strict: Strict = False,
+) -> None:
+    """Sample one shard of an iteration's groups of trajectories."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import RolloutStage
+    from progpo.stages.rollout import run
+
+    run(load_json(RolloutStage, settings), tasks, policy, seed, iteration, shard, output, strict=strict)
+
+
+@app.command()
+def advantages(
+    shards: Shards,
+    output: Output,
+    metrics: Metrics,
+    settings: SettingsOption,
+    strict: Strict = False,
+) -> None:
+    """Estimate the advantage of every step of an iteration."""
+    from progpo.settings import load_json
+    from progpo.settings.advantages import AdvantageSettings
+    from progpo.stages.advantages import run
+
+    run(load_json(AdvantageSettings, settings), shards, output, metrics, strict=strict)
+
+
+@app.command()
+def update(
+    shards: Shards,
+    policy: Policy,
+    advantages: Annotated[Path, typer.Option(help="Made by `progpo advantages` from the same shards.")],
+    output: Output,
+    metrics: Metrics,
+    reference: Annotated[Path | None, typer.Option(help="The policy that KL is measured to (the warm-up).")] = None,
+    settings: SettingsOption = "{}",
+    seed: Seed = 0,
+    iteration: Iteration = 1,
+    strict: Strict = False,
+) -> None:
+    """Update the policy on one iteration's trajectories and advantages."""
+    from progpo.settings import load_json
+    from progpo.settings.stages import UpdateSettings
+    from progpo.stages.update import run
+
+    run(
+        load_json(UpdateSettings, settings),
+        policy,
+        reference,
+        shards,
+        advantages,
+        seed,
+        iteration,
+        output,
+        metrics,
+        strict=strict,
+    )
+
+
+@app.command()
+def evaluate(
+    tasks: Tasks,
+    policy: Policy,
+    output: Output,
+    summary: Annotated[Path, typer.Option(help="JSON file of success by split and task type.")],
+    settings: SettingsOption = "{}",
+    strict: Strict = False,
+) -> None:
+    """Play every listed task once for each evaluation seed."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import EvaluateStage
+    from progpo.stages.evaluate import run
+
+    run(load_json(EvaluateStage, settings), tasks, policy, output, summary, strict=strict)
+
+
+@app.command()
+def report(
+    summaries: Annotated[list[Path], typer.Argument(help="Summaries made by `progpo evaluate`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the tables.")],
+    settings: SettingsOption,
+    strict: Strict = False,
+) -> None:
+    """Tabulate success by arm, split and task type."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import ReportStage
+    from progpo.stages.report import run
+
+    typer.echo(run(load_json(ReportStage, settings), summaries, output, strict=strict))
+
+
+@app.command()
+def verify(folder: Annotated[Path, typer.Argument(help="An experiment's artifacts, or part of them.")]) -> None:
+    """List damaged artifacts: files missing, changed, or made from others than are there now."""
+    from progpo.artifacts import verify as find
+
+    found = find(folder)
+    if found:
+        raise ProgpoError("\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"]))
+    typer.echo(f"{folder}: all artifacts are as they were written")
+
+
+@app.command()
+def check(config: Annotated[Path, typer.Argument(help="A config (YAML).")]) -> None:
+    """Validate a config, and look at the data that it needs."""
+    from progpo.settings.experiment import load_experiment
+    from progpo.stages.tasks import preflight
+
+    experiment = load_experiment(config)
+    typer.echo(preflight(experiment.environment.name, experiment.tasks))
+    typer.echo(f"{config}: good")
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def run(
+    context: typer.Context,
+    cores: Annotated[str, typer.Option(help="As of snakemake.")] = "all",
+) -> None:
+    """Run the workflow with snakemake, taking up a killed run; other arguments go to snakemake."""
+    from progpo.launch import launch
+
+    raise typer.Exit(launch(["--cores", cores, *context.args]))
+
+
+def _explain(error: BaseException) -> str | None:
+    """Return the message for an error that the user can mend, or None."""
+    if isinstance(error, ProgpoError | EnvironmentDataError):
+        return str(error)
+    if "No space left on device" in str(error):
+        return f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
+    if isinstance(error, PermissionError):
+        return f"no permission: {error.filename}"
+    return None
+
+
+def main() -> None:
+    """Run the command line; errors that a user can mend end it with one message and status 1."""
+    warnings.showwarning = lambda message, *_, **__: print(f"progpo: warning: {message}", file=sys.stderr)
+    try:
+        app()
+    except Exception as error:
+        message = _explain(error)
+        if message is None:
+            raise
+        for line in message.splitlines():
+            print(f"progpo: error: {line}", file=sys.stderr)
+        sys.exit(1)

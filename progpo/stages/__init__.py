@@ -1,0 +1,1 @@
+"""The stages: each reads files, writes files, and ends with a manifest."""
