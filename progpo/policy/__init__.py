@@ -1,0 +1,1 @@
+"""The policy: how it reads, samples and learns."""

@@ -1,0 +1,161 @@
+"""A word-level tokenizer for a policy made from scratch, learnt from an environment's texts.
+
+What a small policy must get right is which thing to act on, so a thing with its number ("cabinet 6") is one token,
+with every number up to a margin above those seen. What templates repeat ("you arrive at", ". In it, you see a") is
+one token too: neighbouring words that stand beside each other often enough are merged, most frequent pair first, as
+byte-pair encoding (arXiv 1508.07909) merges characters, but never across a thing, or a name that things bear. All
+other words are tokens of their own, and single characters spell whatever was never seen.
+
+The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase costs the
+same and each single character ten times that, so that a text is cut into as few tokens as possible. A token that
+follows a space holds the space: decoding gives back the text to the character.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+PAD, UNKNOWN, END, ACTION = "<|pad|>", "<|unknown|>", "<|end|>", "<|action|>"
+SPECIAL = (PAD, UNKNOWN, END, ACTION)
+
+#: Stands for the space, as in SentencePiece.
+SPACE = "\u2581"
+#: A thing with its number, a word, or one other character; each with the space before it.
+UNIT = re.compile(rf"{SPACE}[^\W\d_]+{SPACE}\d+(?!\w)|{SPACE}?(?:[^\W_]|')+|{SPACE}?[^{SPACE}]|{SPACE}")
+THING = re.compile(rf"({SPACE}[^\W\d_]+){SPACE}(\d+)")
+#: Printable ASCII and the line break.
+CHARACTERS = tuple(SPACE if code == 32 else chr(code) for code in range(32, 127)) + ("\n",)
+
+WORD_COST, CHARACTER_COST = 1.0, 10.0
+
+
+def _units(text: str) -> list[str]:
+    return UNIT.findall(SPACE + text.replace(" ", SPACE))
+
+
+def _merge(units: tuple[str, ...], left: str, right: str) -> tuple[str, ...]:
+    merged: list[str] = []
+    position = 0
+    while position < len(units):
+        if units[position] == left and units[position + 1 : position + 2] == (right,):
+            merged.append(left + right)
+            position += 2
+        else:
+            merged.append(units[position])
+            position += 1
+    return tuple(merged)
+
+
+def _phrases(runs: Counter[tuple[str, ...]], most: int, least_count: int) -> list[str]:
+    """Merge frequent neighbours within runs of words; return the merged phrases that are still in use at the end."""
+    for _ in range(most):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for run, count in runs.items():
+            for pair in zip(run, run[1:], strict=False):
+                pairs[pair] += count
+        if not pairs:
+            break
+        (left, right), count = min(pairs.items(), key=lambda item: (-item[1], item[0]))
+        if count < least_count:
+            break
+        fresh: Counter[tuple[str, ...]] = Counter()
+        for run, times in runs.items():
+            fresh[_merge(run, left, right)] += times
+        runs = fresh
+    used: Counter[str] = Counter()
+    for run, count in runs.items():
+        for unit in run:
+            used[unit] += count
+    return [unit for unit in used if len(_split(unit)) > 1]
+
+
+def _split(phrase: str) -> list[str]:
+    return UNIT.findall(phrase)
+
+
+def vocabulary(
+    texts: Iterable[str], words: int = 4096, phrases: int = 256, margin: float = 0.5, share: float = 2e-4
+) -> list[str]:
+    """Choose the tokens, special ones and characters aside.
+
+    Args:
+        texts: observations and actions; the order does not matter.
+        words: at most so many words, the most frequent ones.
+        phrases: at most so many merges.
+        margin: numbers of a thing go up to (1 + margin) times the highest seen, at least two more.
+        share: a pair is merged only while it occurs in this share of the texts or more (and 8 times).
+
+    Returns:
+        Things, words and phrases, in an order that depends on the texts alone.
+    """
+    counts = Counter(texts)
+    total = sum(counts.values())
+    highest: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    cut = {text: _units(text) for text in counts}
+    for text, count in counts.items():
+        for unit in cut[text]:
+            if thing := THING.fullmatch(unit):
+                highest[thing[1]] = max(highest[thing[1]], int(thing[2]))
+            else:
+                seen[unit] += count
+    barriers = {name.strip(SPACE) for name in highest}
+    runs: Counter[tuple[str, ...]] = Counter()
+    for text, count in counts.items():
+        run: list[str] = []
+        for unit in [*cut[text], None]:
+            if unit is None or THING.fullmatch(unit) or unit.strip(SPACE) in barriers:
+                if len(run) > 1:
+                    runs[tuple(run)] += count
+                run = []
+            else:
+                run.append(unit)
+    things = [
+        f"{name}{SPACE}{number}"
+        for name in sorted(highest)
+        for number in range(1, highest[name] + max(2, int(margin * highest[name])) + 1)
+    ]
+    names = sorted(highest)
+    common = sorted(seen, key=lambda word: (-seen[word], word))[:words]
+    merged = sorted(_phrases(runs, phrases, max(8, int(share * total))))
+    return list(dict.fromkeys([*things, *names, *common, *merged]))
+
+
+def train_tokenizer(texts: Iterable[str], pieces: Sequence[str] = ()) -> "PreTrainedTokenizerFast":
+    """Learn a tokenizer from an environment's texts.
+
+    Args:
+        texts: observations and actions, as the environment writes and reads them.
+        pieces: texts that shall be one token each whatever their frequency.
+
+    Returns:
+        A tokenizer whose `decode(encode(text))` is the text, for any text in printable ASCII; `eos_token` ends an
+        action, the token `ACTION` asks for one.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = dict.fromkeys(SPECIAL, 0.0)
+    tokens.update(dict.fromkeys(CHARACTERS, -CHARACTER_COST))
+    tokens.update(dict.fromkeys(vocabulary(texts), -WORD_COST))
+    tokens.update(dict.fromkeys((SPACE + piece.replace(" ", SPACE) for piece in pieces), -WORD_COST))
+    model = models.Unigram(list(tokens.items()), unk_id=SPECIAL.index(UNKNOWN), byte_fallback=False)
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
+        replacement=SPACE, prepend_scheme="always", split=False
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        eos_token=END,
+        additional_special_tokens=[ACTION],
+        clean_up_tokenization_spaces=False,
+    )
