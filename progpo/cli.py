@@ -20,7 +20,10 @@ app = typer.Typer(
 )
 
 SettingsOption = Annotated[
-    str, typer.Option("--settings", help="The stage's settings: JSON text, or a JSON file. Defaults fill the rest.")
+    str,
+    typer.Option(
+        "--settings", help="The stage's settings: JSON text, or a JSON file. Defaults fill the rest."
+    ),
 ]
 Strict = Annotated[
     bool, typer.Option("--strict/--no-strict", help="Refuse inputs without a manifest (the workflow does).")
@@ -132,7 +135,9 @@ def update(
     advantages: Annotated[Path, typer.Option(help="Made by `progpo advantages` from the same shards.")],
     output: Output,
     metrics: Metrics,
-    reference: Annotated[Path | None, typer.Option(help="The policy that KL is measured to (the warm-up).")] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="The policy that KL is measured to (the warm-up).")
+    ] = None,
     settings: SettingsOption = "{}",
     seed: Seed = 0,
     iteration: Iteration = 1,
@@ -190,13 +195,17 @@ def report(
 
 
 @app.command()
-def verify(folder: Annotated[Path, typer.Argument(help="An experiment's artifacts, or part of them.")]) -> None:
+def verify(
+    folder: Annotated[Path, typer.Argument(help="An experiment's artifacts, or part of them.")],
+) -> None:
     """List damaged artifacts: files missing, changed, or made from others than are there now."""
     from progpo.artifacts import verify as find
 
     found = find(folder)
     if found:
-        raise ProgpoError("\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"]))
+        raise ProgpoError(
+            "\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"])
+        )
     typer.echo(f"{folder}: all artifacts are as they were written")
 
 
@@ -227,7 +236,9 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, ProgpoError | EnvironmentDataError):
         return str(error)
     if "No space left on device" in str(error):
-        return f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
+        return (
+            f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
+        )
     if isinstance(error, PermissionError):
         return f"no permission: {error.filename}"
     return None

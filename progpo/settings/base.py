@@ -30,7 +30,11 @@ def explain(error: ValidationError, where: str) -> ProgpoError:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = "unknown setting"
-        got = "" if problem["type"] in ("extra_forbidden", "missing", "value_error") else f" (got {problem['input']!r})"
+        got = (
+            ""
+            if problem["type"] in ("extra_forbidden", "missing", "value_error")
+            else f" (got {problem['input']!r})"
+        )
         lines.append(f"{where}: {key + ': ' if key else ''}{message}{got}")
     return ProgpoError("\n".join(lines))
 
@@ -54,7 +58,9 @@ def load_json(model: type[M], text_or_path: str, where: str = "--settings") -> M
         try:
             text = Path(text_or_path).read_text()
         except OSError as error:
-            raise ProgpoError(f"{where}: neither JSON text nor a readable file: {text_or_path!r} ({error.strerror})") from None
+            raise ProgpoError(
+                f"{where}: neither JSON text nor a readable file: {text_or_path!r} ({error.strerror})"
+            ) from None
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:

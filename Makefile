@@ -1,0 +1,30 @@
+# `make run`: set up and train the embedded default. `make test`: set up and test. Both need Python 3.11, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONFIG ?= config/config.yaml
+CORES ?= all
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: run test setup lint bench
+
+run: setup
+	progpo run --cores $(CORES) --configfile $(CONFIG)
+
+test: setup
+	pytest tests
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow
+	snakemake --lint
+
+setup: $(VENV)/.ready
+
+# The editable install follows the sources by itself: only new dependencies need a new setup.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,23 @@
+# `source` is the arm, or `shared` for the first iteration: all arms of a seed start from the same policy.
+rule rollout:
+    input:
+        tasks=rules.tasks.output,
+        policy=previous_policy,
+    output:
+        shard=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet",
+        manifest=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet.manifest.json",
+    params:
+        settings=settings_of("rollout"),
+        iteration=number("iteration"),
+        shard=number("shard"),
+    log:
+        f"{LOGS}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.log",
+    benchmark:
+        f"{BENCHMARKS}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: EXPERIMENT.rollout.threads
+    shell:
+        "progpo rollout --settings {params.settings:q} --tasks {input.tasks:q} --policy {input.policy:q}"
+        " --seed {wildcards.seed} --iteration {params.iteration} --shard {params.shard}"
+        " --output {output.shard:q} --strict > {log:q} 2>&1"

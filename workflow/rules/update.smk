@@ -1,0 +1,24 @@
+rule update:
+    input:
+        policy=previous_policy,
+        reference=f"{ROOT}/seed-{{seed}}/warmup/policy/manifest.json",
+        shards=shards_of,
+        advantages=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/advantages.parquet",
+    output:
+        policy=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/policy/manifest.json",
+        metrics=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.json",
+    params:
+        settings=settings_of("update"),
+        iteration=number("iteration"),
+    log:
+        f"{LOGS}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.log",
+    benchmark:
+        f"{BENCHMARKS}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.tsv"
+    conda:
+        ENVIRONMENT
+    threads: EXPERIMENT.update.threads
+    shell:
+        "progpo update {input.shards:q} --settings {params.settings:q} --policy {input.policy:q}"
+        " --reference {input.reference:q} --advantages {input.advantages:q}"
+        " --seed {wildcards.seed} --iteration {params.iteration}"
+        " --output {output.policy:q} --metrics {output.metrics:q} --strict > {log:q} 2>&1"

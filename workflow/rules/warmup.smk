@@ -1,0 +1,19 @@
+rule warmup:
+    input:
+        demonstrations=rules.demonstrate.output.demonstrations,
+        manifest=rules.demonstrate.output.manifest,
+    output:
+        policy=f"{ROOT}/seed-{{seed}}/warmup/policy/manifest.json",
+        metrics=f"{ROOT}/seed-{{seed}}/warmup/metrics.json",
+    params:
+        settings=settings_of("warmup"),
+    log:
+        f"{LOGS}/seed-{{seed}}/warmup.log",
+    benchmark:
+        f"{BENCHMARKS}/seed-{{seed}}/warmup.tsv"
+    conda:
+        ENVIRONMENT
+    threads: EXPERIMENT.warmup.threads
+    shell:
+        "progpo warmup {input.demonstrations:q} --settings {params.settings:q} --seed {wildcards.seed}"
+        " --output {output.policy:q} --metrics {output.metrics:q} --strict > {log:q} 2>&1"
