@@ -168,13 +168,9 @@ def read_manifest(artifact: Path) -> Manifest:
     except FileNotFoundError:
         raise ProgpoError(f"{place}: missing; rerun the stage that makes {artifact}") from None
     except (OSError, ValueError, TypeError) as error:
-        raise ProgpoError(
-            f"{place}: not a readable manifest ({error}); delete it and rerun its stage"
-        ) from None
+        raise ProgpoError(f"{place}: not a readable manifest ({error}); delete it and rerun its stage") from None
     if manifest.format != FORMAT:
-        raise ProgpoError(
-            f"{place}: manifest format {manifest.format}, this version reads {FORMAT}; rerun its stage"
-        )
+        raise ProgpoError(f"{place}: manifest format {manifest.format}, this version reads {FORMAT}; rerun its stage")
     return manifest
 
 
@@ -210,8 +206,7 @@ def check(artifact: Path, strict: bool = True) -> Manifest | None:
     if found:
         place = manifest_path(artifact)
         raise ProgpoError(
-            "\n".join(found)
-            + f"\nremedy: delete {place} and run snakemake again (it makes the artifact anew)"
+            "\n".join(found) + f"\nremedy: delete {place} and run snakemake again (it makes the artifact anew)"
         )
     return read_manifest(artifact)
 

@@ -21,9 +21,7 @@ app = typer.Typer(
 
 SettingsOption = Annotated[
     str,
-    typer.Option(
-        "--settings", help="The stage's settings: JSON text, or a JSON file. Defaults fill the rest."
-    ),
+    typer.Option("--settings", help="The stage's settings: JSON text, or a JSON file. Defaults fill the rest."),
 ]
 Strict = Annotated[
     bool, typer.Option("--strict/--no-strict", help="Refuse inputs without a manifest (the workflow does).")
@@ -135,9 +133,7 @@ def update(
     advantages: Annotated[Path, typer.Option(help="Made by `progpo advantages` from the same shards.")],
     output: Output,
     metrics: Metrics,
-    reference: Annotated[
-        Path | None, typer.Option(help="The policy that KL is measured to (the warm-up).")
-    ] = None,
+    reference: Annotated[Path | None, typer.Option(help="The policy that KL is measured to (the warm-up).")] = None,
     settings: SettingsOption = "{}",
     seed: Seed = 0,
     iteration: Iteration = 1,
@@ -203,9 +199,7 @@ def verify(
 
     found = find(folder)
     if found:
-        raise ProgpoError(
-            "\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"])
-        )
+        raise ProgpoError("\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"]))
     typer.echo(f"{folder}: all artifacts are as they were written")
 
 
@@ -236,9 +230,7 @@ def _explain(error: BaseException) -> str | None:
     if isinstance(error, ProgpoError | EnvironmentDataError):
         return str(error)
     if "No space left on device" in str(error):
-        return (
-            f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
-        )
+        return f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
     if isinstance(error, PermissionError):
         return f"no permission: {error.filename}"
     return None

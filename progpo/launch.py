@@ -21,11 +21,7 @@ def alive(folder: Path) -> list[int]:
     for process in psutil.process_iter():
         try:
             words = [Path(word).name for word in process.cmdline()[:3]]
-            if (
-                process.pid not in own
-                and {"snakemake", "progpo"} & set(words)
-                and Path(process.cwd()) == folder
-            ):
+            if process.pid not in own and {"snakemake", "progpo"} & set(words) and Path(process.cwd()) == folder:
                 found.append(process.pid)
         except psutil.Error:
             continue

@@ -70,11 +70,7 @@ class AdvantageSettings(Settings):
                     raise ValueError(f"{name}: only with `base: hgpo`, not `{self.base}`")
         if self.base == "rloo" and "normalise" in given and self.normalise != "mean_std":
             raise ValueError("normalise: `rloo` is not normalised; leave the setting out")
-        needs_gamma = self.base in ("gigpo", "hgpo") or (
-            self.progress and self.progress.level != "trajectory"
-        )
+        needs_gamma = self.base in ("gigpo", "hgpo") or (self.progress and self.progress.level != "trajectory")
         if not needs_gamma and self.gamma != 0.95:
-            raise ValueError(
-                f"gamma: `{self.base}` without a step part discounts nothing; leave the setting out"
-            )
+            raise ValueError(f"gamma: `{self.base}` without a step part discounts nothing; leave the setting out")
         return self

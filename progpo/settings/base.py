@@ -30,11 +30,7 @@ def explain(error: ValidationError, where: str) -> ProgpoError:
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             message = "unknown setting"
-        got = (
-            ""
-            if problem["type"] in ("extra_forbidden", "missing", "value_error")
-            else f" (got {problem['input']!r})"
-        )
+        got = "" if problem["type"] in ("extra_forbidden", "missing", "value_error") else f" (got {problem['input']!r})"
         lines.append(f"{where}: {key + ': ' if key else ''}{message}{got}")
     return ProgpoError("\n".join(lines))
 

@@ -158,9 +158,7 @@ class Experiment(Settings):
         if splits is not None:
             for split in self.evaluation.splits:
                 if split not in splits:
-                    raise ValueError(
-                        f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})"
-                    )
+                    raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
         return self
 
     def stage(self, name: str, arm: str | None = None) -> str:

@@ -48,9 +48,7 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
         if path.name == "summary.json":
             evaluations[arm, seed] = data
         else:
-            curves.append(
-                {"arm": arm, "seed": seed, "iteration": int(place["iteration"] or 0), **_curve(path, data)}
-            )
+            curves.append({"arm": arm, "seed": seed, "iteration": int(place["iteration"] or 0), **_curve(path, data)})
     if not evaluations:
         raise ProgpoError("report: no evaluation among the inputs (summary.json of `progpo evaluate`)")
 
@@ -93,9 +91,7 @@ def _curve(path: Path, data: Mapping[str, Any]) -> Mapping[str, float]:
         raise ProgpoError(f"{path}: lacks {error}; was it made by `progpo advantages`?") from None
 
 
-def _results(
-    evaluations: Mapping[tuple[str, int], Mapping[str, Any]], arms: Sequence[str], confidence: float
-) -> Rows:
+def _results(evaluations: Mapping[tuple[str, int], Mapping[str, Any]], arms: Sequence[str], confidence: float) -> Rows:
     """Return one row an arm, split and task type ("all" first), pooled over seeds."""
     pooled: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for (arm, _), summary in sorted(evaluations.items()):
@@ -156,10 +152,7 @@ def _tables(results: Rows, curves: Rows) -> Iterable[tuple[str, list[str], list[
                     f"{overall['seeds']}",
                     f"{overall['episodes']}",
                     f"{100 * overall['success']:.1f} [{100 * overall['low']:.1f}, {100 * overall['high']:.1f}]",
-                    *(
-                        f"{100 * by_kind[kind]['success']:.0f}" if kind in by_kind else "-"
-                        for kind in kinds[1:]
-                    ),
+                    *(f"{100 * by_kind[kind]['success']:.0f}" if kind in by_kind else "-" for kind in kinds[1:]),
                 ]
             )
         yield f"Success % on {split}", ["arm", "seeds", "episodes", "all", *map(_short, kinds[1:])], cells
@@ -209,8 +202,6 @@ def _text(settings: ReportStage, results: Rows, curves: Rows) -> str:
         lines += ["", title]
         for row in [header, *cells]:
             lines.append(
-                "  ".join(
-                    [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
-                )
+                "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
             )
     return "\n".join(lines) + "\n"

@@ -6,8 +6,6 @@ rule evaluate:
         trajectories=f"{ROOT}/seed-{{seed}}/{{policy}}/evaluation/trajectories.parquet",
         summary=f"{ROOT}/seed-{{seed}}/{{policy}}/evaluation/summary.json",
         manifest=f"{ROOT}/seed-{{seed}}/{{policy}}/evaluation/trajectories.parquet.manifest.json",
-    params:
-        settings=settings_of("evaluate"),
     log:
         f"{LOGS}/seed-{{seed}}/{{policy}}/evaluate.log",
     benchmark:
@@ -15,6 +13,8 @@ rule evaluate:
     conda:
         ENVIRONMENT
     threads: EXPERIMENT.evaluation.threads
+    params:
+        settings=settings_of("evaluate"),
     shell:
         "progpo evaluate --settings {params.settings:q} --tasks {input.tasks:q} --policy {input.policy:q}"
         " --output {output.trajectories:q} --summary {output.summary:q} --strict > {log:q} 2>&1"

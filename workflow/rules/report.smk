@@ -8,14 +8,14 @@ rule report:
         table=f"{ROOT}/report/results.csv",
         curves=f"{ROOT}/report/curves.csv",
         manifest=f"{ROOT}/report/results.md.manifest.json",
-    params:
-        settings=settings_of("report"),
     log:
         f"{LOGS}/report.log",
     benchmark:
         f"{BENCHMARKS}/report.tsv"
     conda:
         ENVIRONMENT
+    params:
+        settings=settings_of("report"),
     shell:
         "progpo report {input.summaries:q} {input.curves:q} --settings {params.settings:q}"
         " --output {output.markdown:q} > {log:q} 2>&1"

@@ -6,10 +6,6 @@ rule rollout:
     output:
         shard=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet",
         manifest=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet.manifest.json",
-    params:
-        settings=settings_of("rollout"),
-        iteration=number("iteration"),
-        shard=number("shard"),
     log:
         f"{LOGS}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.log",
     benchmark:
@@ -17,6 +13,10 @@ rule rollout:
     conda:
         ENVIRONMENT
     threads: EXPERIMENT.rollout.threads
+    params:
+        settings=settings_of("rollout"),
+        iteration=number("iteration"),
+        shard=number("shard"),
     shell:
         "progpo rollout --settings {params.settings:q} --tasks {input.tasks:q} --policy {input.policy:q}"
         " --seed {wildcards.seed} --iteration {params.iteration} --shard {params.shard}"

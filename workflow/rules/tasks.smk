@@ -1,14 +1,14 @@
 rule tasks:
     output:
         f"{ROOT}/tasks/manifest.json",
-    params:
-        settings=settings_of("tasks"),
     log:
         f"{LOGS}/tasks.log",
     benchmark:
         f"{BENCHMARKS}/tasks.tsv"
     conda:
         ENVIRONMENT
+    params:
+        settings=settings_of("tasks"),
     shell:
         "progpo tasks --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
 
@@ -20,8 +20,6 @@ rule demonstrate:
         demonstrations=f"{ROOT}/demonstrations/demonstrations.parquet",
         metrics=f"{ROOT}/demonstrations/metrics.json",
         manifest=f"{ROOT}/demonstrations/demonstrations.parquet.manifest.json",
-    params:
-        settings=settings_of("demonstrate"),
     log:
         f"{LOGS}/demonstrate.log",
     benchmark:
@@ -29,6 +27,8 @@ rule demonstrate:
     conda:
         ENVIRONMENT
     threads: 2
+    params:
+        settings=settings_of("demonstrate"),
     shell:
         "progpo demonstrate --settings {params.settings:q} --tasks {input.tasks:q} --workers {threads}"
         " --output {output.demonstrations:q} --metrics {output.metrics:q} --strict > {log:q} 2>&1"

@@ -7,9 +7,6 @@ rule update:
     output:
         policy=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/policy/manifest.json",
         metrics=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.json",
-    params:
-        settings=settings_of("update"),
-        iteration=number("iteration"),
     log:
         f"{LOGS}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.log",
     benchmark:
@@ -17,6 +14,9 @@ rule update:
     conda:
         ENVIRONMENT
     threads: EXPERIMENT.update.threads
+    params:
+        settings=settings_of("update"),
+        iteration=number("iteration"),
     shell:
         "progpo update {input.shards:q} --settings {params.settings:q} --policy {input.policy:q}"
         " --reference {input.reference:q} --advantages {input.advantages:q}"

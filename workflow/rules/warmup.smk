@@ -5,8 +5,6 @@ rule warmup:
     output:
         policy=f"{ROOT}/seed-{{seed}}/warmup/policy/manifest.json",
         metrics=f"{ROOT}/seed-{{seed}}/warmup/metrics.json",
-    params:
-        settings=settings_of("warmup"),
     log:
         f"{LOGS}/seed-{{seed}}/warmup.log",
     benchmark:
@@ -14,6 +12,8 @@ rule warmup:
     conda:
         ENVIRONMENT
     threads: EXPERIMENT.warmup.threads
+    params:
+        settings=settings_of("warmup"),
     shell:
         "progpo warmup {input.demonstrations:q} --settings {params.settings:q} --seed {wildcards.seed}"
         " --output {output.policy:q} --metrics {output.metrics:q} --strict > {log:q} 2>&1"
