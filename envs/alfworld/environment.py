@@ -72,9 +72,7 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         self._steps = 0
         self._running = False
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode.
 
         Args:
