@@ -1,19 +1,21 @@
 """A word-level tokenizer for a policy made from scratch, learnt from an environment's texts.
 
-What a small policy must get right is which thing to act on, so a thing with its number ("cabinet 6") is one token,
-with every number up to a margin above those seen. What templates repeat ("you arrive at", ". In it, you see a") is
-one token too: neighbouring words that stand beside each other often enough are merged, most frequent pair first, as
-byte-pair encoding (arXiv 1508.07909) merges characters, but never across a thing, or a name that things bear. All
-other words are tokens of their own, and single characters spell whatever was never seen.
+What a small policy must get right is which thing to act on, so a thing with its number ("cabinet 6") is one
+token, with every number up to a margin above those seen. What templates repeat ("you arrive at", ". In it,
+you see a") is one token too: neighbouring words that stand beside each other often enough are merged, most
+frequent pair first, as byte-pair encoding (arXiv 1508.07909) merges characters, but never across a thing,
+or a name that things bear. All other words are tokens of their own, and single characters spell whatever
+was never seen.
 
-The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase costs the
-same and each single character ten times that, so that a text is cut into as few tokens as possible. A token that
-follows a space holds the space: decoding gives back the text to the character.
+The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase
+costs the same and each single character ten times that, so that a text is cut into as few tokens as
+possible. A token that follows a space holds the space: decoding gives back the text to the character.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ SPACE = "\u2581"
 UNIT = re.compile(rf"{SPACE}[^\W\d_]+{SPACE}\d+(?!\w)|{SPACE}?(?:[^\W_]|')+|{SPACE}?[^{SPACE}]|{SPACE}")
 THING = re.compile(rf"({SPACE}[^\W\d_]+){SPACE}(\d+)")
 #: Printable ASCII and the line break.
-CHARACTERS = tuple(SPACE if code == 32 else chr(code) for code in range(32, 127)) + ("\n",)
+CHARACTERS = ("\n", SPACE, *map(chr, range(33, 127)))
 
 WORD_COST, CHARACTER_COST = 1.0, 10.0
+#: More than any spelling costs, so that no text is read as a special token.
+SPECIAL_COST = 1000.0
 
 
 def _units(text: str) -> list[str]:
@@ -51,11 +55,11 @@ def _merge(units: tuple[str, ...], left: str, right: str) -> tuple[str, ...]:
 
 
 def _phrases(runs: Counter[tuple[str, ...]], most: int, least_count: int) -> list[str]:
-    """Merge frequent neighbours within runs of words; return the merged phrases that are still in use at the end."""
+    """Merge frequent neighbours within runs of words; return the phrases that are in use at the end."""
     for _ in range(most):
         pairs: Counter[tuple[str, str]] = Counter()
         for run, count in runs.items():
-            for pair in zip(run, run[1:], strict=False):
+            for pair in pairwise(run):
                 pairs[pair] += count
         if not pairs:
             break
@@ -70,11 +74,7 @@ def _phrases(runs: Counter[tuple[str, ...]], most: int, least_count: int) -> lis
     for run, count in runs.items():
         for unit in run:
             used[unit] += count
-    return [unit for unit in used if len(_split(unit)) > 1]
-
-
-def _split(phrase: str) -> list[str]:
-    return UNIT.findall(phrase)
+    return [unit for unit in used if len(UNIT.findall(unit)) > 1]
 
 
 def vocabulary(
@@ -125,32 +125,26 @@ def vocabulary(
     return list(dict.fromkeys([*things, *names, *common, *merged]))
 
 
-def train_tokenizer(texts: Iterable[str], pieces: Sequence[str] = ()) -> "PreTrainedTokenizerFast":
+def train_tokenizer(texts: Iterable[str]) -> "PreTrainedTokenizerFast":
     """Learn a tokenizer from an environment's texts.
 
     Args:
         texts: observations and actions, as the environment writes and reads them.
-        pieces: texts that shall be one token each whatever their frequency.
 
     Returns:
-        A tokenizer whose `decode(encode(text))` is the text, for any text in printable ASCII; `eos_token` ends an
-        action, the token `ACTION` asks for one.
+        A tokenizer whose `decode(encode(text))` is the text, for any text in printable ASCII that does not
+        begin with a space; `eos_token` ends an action, the token `ACTION` asks for one.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    tokens = dict.fromkeys(SPECIAL, 0.0)
+    tokens = dict.fromkeys(SPECIAL, -SPECIAL_COST)
     tokens.update(dict.fromkeys(CHARACTERS, -CHARACTER_COST))
     tokens.update(dict.fromkeys(vocabulary(texts), -WORD_COST))
-    tokens.update(dict.fromkeys((SPACE + piece.replace(" ", SPACE) for piece in pieces), -WORD_COST))
-    model = models.Unigram(list(tokens.items()), unk_id=SPECIAL.index(UNKNOWN), byte_fallback=False)
+    model = models.Unigram(list(tokens.items()), unk_id=SPECIAL.index(UNKNOWN))
     tokenizer = Tokenizer(model)
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
-        replacement=SPACE, prepend_scheme="always", split=False
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False)
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

@@ -71,6 +71,13 @@ class PolicySettings(Settings):
             raise ValueError("path: only with `init: pretrained`")
         if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
             raise ValueError("hidden_size: must be an even multiple of `heads`")
+        if self.init == "scratch" and self.response == "think_action":
+            raise ValueError("response: a policy made from scratch has no thoughts to tell; use `plain`")
+        if self.response_limit >= self.max_context_tokens:
+            raise ValueError(
+                f"max_context_tokens: {self.max_context_tokens} leave no room beside a response of "
+                f"{self.response_limit} (max_response_tokens)"
+            )
         return self
 
     @property

@@ -1,0 +1,232 @@
+"""A policy on disk: an ordinary Hugging Face checkpoint, and `progpo.json` beside it.
+
+`progpo.json` holds the policy's settings (how it reads and answers). What is sampled depends on the weights, the
+architecture and the tokenizer: their hashes make the fingerprint that trajectory shards carry.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from progpo.artifacts import FOLDER_MANIFEST, check, sha256, write_json
+from progpo.errors import ProgpoError
+from progpo.policy.tokenizer import train_tokenizer
+from progpo.seeds import stream
+from progpo.settings.base import validate
+from progpo.settings.stages import PolicySettings
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+SETTINGS_FILE = "progpo.json"
+#: What the fingerprints are taken over, by glob pattern.
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.*",
+    "additional_chat_templates/*",
+)
+MODEL_FILES = ("config.json", "generation_config.json", "model*.safetensors", "model*.safetensors.index.json")
+#: What `save_pretrained` notes about where a tokenizer came from; it would make a copy differ from its original.
+PROVENANCE = ("is_local", "local_files_only", "name_or_path", "_commit_hash")
+
+
+@dataclass
+class Policy:
+    """A policy in memory.
+
+    Attributes:
+        model: in eval mode, float32 unless asked otherwise.
+        tokenizer: its tokenizer.
+        settings: how it reads and answers.
+        fingerprint: of weights, config and tokenizer as they lie on disk; empty before the first save.
+        tokenizer_fingerprint: of the tokenizer's files; empty before the first save.
+    """
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerFast"
+    settings: PolicySettings
+    fingerprint: str = ""
+    tokenizer_fingerprint: str = ""
+
+
+def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) -> Policy:
+    """Make a small Qwen2 with random weights and a tokenizer for it.
+
+    Args:
+        settings: of the policy (`init: scratch`).
+        texts: observations and actions of the environment, to learn the tokenizer from.
+        seed: of the weights.
+    """
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = train_tokenizer(texts)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=settings.hidden_size,
+        intermediate_size=settings.intermediate_size,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.heads,
+        max_position_embeddings=settings.max_context_tokens,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(stream("weights", seed).integers(2**62)))
+        model = Qwen2ForCausalLM(config).eval()
+    return Policy(model, tokenizer, settings)
+
+
+def load_pretrained(settings: PolicySettings) -> Policy:
+    """Load the checkpoint that `settings.path` names, a folder or a hub id.
+
+    Raises:
+        ProgpoError: not to be had, without tokenizer or chat template, or with a shorter context than asked for.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+
+    name = settings.path
+    where = f"policy.path: {name!r}"
+    if Path(name).is_dir() and not (Path(name) / "tokenizer.json").is_file():
+        raise ProgpoError(
+            f"{where} has no tokenizer (no tokenizer.json); put the files there that "
+            "`AutoTokenizer.from_pretrained(<the model it was trained from>).save_pretrained` writes"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
+            raise ProgpoError(f"{where} has no fast tokenizer (no tokenizer.json); convert it first")
+        if not tokenizer.chat_template:
+            raise ProgpoError(
+                f"{where} has no chat template; use an instruction-tuned checkpoint, or put a "
+                "chat_template.jinja beside its tokenizer"
+            )
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
+    except (OSError, ValueError) as error:
+        raise ProgpoError(f"{where} is no checkpoint that can be loaded: {_line(error)}") from None
+    _check_context(settings, model.config, where)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return Policy(model, tokenizer, settings)
+
+
+def save_files(policy: Policy, folder: Path) -> None:
+    """Write checkpoint and `progpo.json` into a folder (the stage's own, temporary one), and set the fingerprints.
+
+    The same policy gives the same bytes, whether it was made here or loaded from a folder.
+    """
+    policy.model.save_pretrained(folder)
+    policy.tokenizer.save_pretrained(folder)
+    _forget_provenance(folder)
+    digests = _digests(folder)
+    policy.fingerprint = _combine(digests, MODEL_FILES + TOKENIZER_FILES)
+    policy.tokenizer_fingerprint = _combine(digests, TOKENIZER_FILES)
+    write_json(
+        folder / SETTINGS_FILE,
+        {
+            "settings": policy.settings.model_dump(mode="json"),
+            "fingerprint": policy.fingerprint,
+            "tokenizer_fingerprint": policy.tokenizer_fingerprint,
+        },
+    )
+
+
+def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = None) -> Policy:
+    """Load a policy that a stage made.
+
+    Args:
+        path: its folder, or the manifest inside.
+        strict: whether a folder without manifest is refused.
+        dtype: of the weights; float32 by default.
+
+    Raises:
+        ProgpoError: files that are missing, damaged or not those of a policy.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = path.parent if path.name == FOLDER_MANIFEST else path
+    if not folder.is_dir():
+        raise ProgpoError(f"{folder}: no such policy folder")
+    manifest = check(folder, strict)
+    settings = read_settings(folder)
+    digests = manifest.files if manifest else _digests(folder)
+    for name, what in (("tokenizer.json", "tokenizer"), ("config.json", "model config")):
+        if name not in digests:
+            raise ProgpoError(f"{folder}: no {what} ({name}) in this policy; rerun the stage that makes it")
+    try:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or torch.float32, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ProgpoError(f"{folder}: not a checkpoint that can be loaded: {_line(error)}") from None
+    return Policy(
+        model.eval(),
+        tokenizer,
+        settings,
+        _combine(digests, MODEL_FILES + TOKENIZER_FILES),
+        _combine(digests, TOKENIZER_FILES),
+    )
+
+
+def read_settings(folder: Path) -> PolicySettings:
+    """Read a policy's settings from its folder; raises ProgpoError where they are missing or not valid."""
+    file = folder / SETTINGS_FILE
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ProgpoError(f"{file}: not a policy's settings ({_line(error)}); is {folder} a policy?") from None
+    return validate(PolicySettings, data, str(file))
+
+
+def fingerprint(folder: Path) -> str:
+    """Return the fingerprint of the policy in a folder: 16 hex digits over weights, config and tokenizer."""
+    return _combine(_digests(folder), MODEL_FILES + TOKENIZER_FILES)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
+
+
+def _combine(digests: Mapping[str, str], patterns: Iterable[str]) -> str:
+    chosen = {
+        name: digest
+        for name, digest in digests.items()
+        if any(PurePosixPath(name).match(pattern) for pattern in patterns)
+    }
+    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _check_context(settings: PolicySettings, config: Any, where: str) -> None:
+    most = getattr(config, "max_position_embeddings", None)
+    if most is not None and settings.max_context_tokens > most:
+        raise ProgpoError(
+            f"{where} reads {most} tokens at most; set policy.max_context_tokens to that or less "
+            f"(it is {settings.max_context_tokens})"
+        )
+
+
+def _forget_provenance(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    kept = {key: value for key, value in config.items() if key not in PROVENANCE}
+    path.write_text(json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
