@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from progpo import artifacts
 from progpo.errors import ProgpoError
+from progpo.trajectories.order import check_rows, time_order
 from progpo.trajectories.records import Step, Trajectory
 from progpo.trajectories.schema import KEYS, SCHEMA, Metadata
 
@@ -18,7 +19,11 @@ COMMON = ("kind", "policy", "tokenizer", "settings", "seed", "iteration", "layou
 
 
 def read_shard(
-    path: Path, columns: Sequence[str] | None = None, strict: bool = False, encoded: bool = False
+    path: Path,
+    columns: Sequence[str] | None = None,
+    strict: bool = False,
+    encoded: bool = False,
+    optional: Sequence[str] = (),
 ) -> tuple[pa.Table, Metadata | None]:
     """Read one shard, in the order of its rows.
 
@@ -28,6 +33,7 @@ def read_shard(
             asked for may be absent from the file. None: all columns of `SCHEMA` that the file has.
         strict: whether metadata and a manifest are required. A manifest that is there is always checked.
         encoded: whether text comes as dictionaries (Arrow's DictionaryArray), for work on codes.
+        optional: columns to read beside `columns` where the file has them.
 
     Returns:
         table: (rows, columns), typed as `SCHEMA` says (but for `encoded`).
@@ -45,14 +51,12 @@ def read_shard(
         metadata = Metadata.decode(schema.metadata, path)
         there = schema.names
         wanted = [name for name in SCHEMA.names if name in there] if columns is None else list(columns)
-        wanted = list(dict.fromkeys((*KEYS, *wanted)))
+        wanted = list(dict.fromkeys((*KEYS, *wanted, *(name for name in optional if name in there))))
         absent = [name for name in wanted if name not in there]
         if absent:
             raise ProgpoError(f"{path}: no column {', '.join(map(repr, absent))}, which is needed here")
         text = [name for name in wanted if encoded and pa.types.is_string(SCHEMA.field(name).type)]
-        with pq.ParquetFile(
-            path, metadata=footer, read_dictionary=text, page_checksum_verification=True
-        ) as file:
+        with pq.ParquetFile(path, metadata=footer, read_dictionary=text, page_checksum_verification=True) as file:
             table = file.read(columns=wanted)
     except FileNotFoundError:
         raise ProgpoError(f"{path}: no such file") from None
@@ -62,19 +66,25 @@ def read_shard(
     if strict and metadata is None:
         raise ProgpoError(f"{path}: no progpo metadata; make the shard anew with `progpo rollout`")
     table = _conform(table.select(wanted), path, encoded)
-    _check_rows(table, path)
+    keys = [table[name].to_numpy() for name in KEYS]
+    order = time_order(*keys)
+    check_rows(*(keys if order is None else [key[order] for key in keys]), where=str(path))
     return table, metadata
 
 
 def read_shards(
-    paths: Sequence[Path], columns: Sequence[str] | None = None, strict: bool = False, encoded: bool = False
+    paths: Sequence[Path],
+    columns: Sequence[str] | None = None,
+    strict: bool = False,
+    encoded: bool = False,
+    optional: Sequence[str] = (),
 ) -> tuple[pa.Table, list[Metadata | None]]:
     """Gather all shards of an iteration into one table.
 
     Args:
         paths: the files, all shards, in any order.
-        columns, strict, encoded: see `read_shard`. A file without metadata gets a warning, if not `strict`;
-            metadata that is there must always agree.
+        columns, strict, encoded, optional: see `read_shard`. A file without metadata gets a warning, if not
+            `strict`; metadata that is there must always agree. An optional column that one file lacks is left out.
 
     Returns:
         table: the shards' rows, one shard after another, in the order of `paths`.
@@ -92,7 +102,7 @@ def read_shards(
         if path.resolve() in seen:
             raise ProgpoError(f"{path}: given twice")
         seen.add(path.resolve())
-    read = [read_shard(path, columns, strict, encoded) for path in paths]
+    read = [read_shard(path, columns, strict, encoded, optional) for path in paths]
     metadata = [item for _, item in read]
     _check_metadata(paths, metadata)
     _check_groups(paths, [table for table, _ in read])
@@ -104,9 +114,7 @@ def read_shards(
         )
     tables = [table for table, _ in read]
     if columns is None:
-        common = [
-            name for name in tables[0].column_names if all(name in table.column_names for table in tables)
-        ]
+        common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
         tables = [table.select(common) for table in tables]
     return pa.concat_tables(tables), metadata
 
@@ -133,9 +141,7 @@ def to_trajectories(table: pa.Table) -> list[Trajectory]:
         if not trajectories or (trajectories[-1].group, trajectories[-1].trajectory) != (group, number):
             trajectories.append(Trajectory(**{name: values[name][row] for name in of_trajectory}))
         given = {name: values[name][row] for name in of_step}
-        trajectories[-1].steps.append(
-            Step(**{name: value for name, value in given.items() if value is not None})
-        )
+        trajectories[-1].steps.append(Step(**{name: value for name, value in given.items() if value is not None}))
     return trajectories
 
 
@@ -156,46 +162,10 @@ def _conform(table: pa.Table, path: Path, encoded: bool) -> pa.Table:
             try:
                 column = column.cast(kind)
             except pa.ArrowException as error:
-                raise ProgpoError(
-                    f"{path}: column {name!r} is {column.type}, not {field.type} ({error})"
-                ) from None
+                raise ProgpoError(f"{path}: column {name!r} is {column.type}, not {field.type} ({error})") from None
         columns.append(column)
         fields.append(field.with_type(kind))
     return pa.table(columns, schema=pa.schema(fields))
-
-
-def _check_rows(table: pa.Table, path: Path) -> None:
-    """Refuse duplicate rows, and trajectories whose steps are not 0..T-1, once each."""
-    group, trajectory, step = (table[name].to_numpy() for name in KEYS)
-    if not len(group):
-        return
-
-    def same_trajectory() -> np.ndarray:
-        return (group[1:] == group[:-1]) & (trajectory[1:] == trajectory[:-1])
-
-    # A shard that progpo wrote is sorted already, and passes without a sort.
-    same = same_trajectory()
-    forward = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (trajectory[1:] > trajectory[:-1]))
-    if not np.all(np.where(same, step[1:] >= step[:-1], forward)):
-        order = np.lexsort((step, trajectory, group))
-        group, trajectory, step = group[order], trajectory[order], step[order]
-        same = same_trajectory()
-    twice = np.flatnonzero(same & (step[1:] == step[:-1]))
-    if twice.size:
-        at = twice[0]
-        raise ProgpoError(
-            f"{path}: duplicate rows ({twice.size}), the first: group {group[at]}, "
-            f"trajectory {trajectory[at]}, step {step[at]}"
-        )
-    starts = np.flatnonzero(np.concatenate(([True], ~same)))
-    lengths = np.diff(np.append(starts, len(step)))
-    wrong = np.flatnonzero(step != np.arange(len(step)) - np.repeat(starts, lengths))
-    if wrong.size:
-        at = wrong[0]
-        raise ProgpoError(
-            f"{path}: group {group[at]}, trajectory {trajectory[at]} is cut: its steps are not 0, 1, 2, ... "
-            f"(step {step[at]} out of place)"
-        )
 
 
 def _check_metadata(paths: Sequence[Path], metadata: Sequence[Metadata | None]) -> None:
@@ -222,9 +192,7 @@ def _check_metadata(paths: Sequence[Path], metadata: Sequence[Metadata | None]) 
     unknown = len(paths) - len(known)
     if len(missing) > unknown:
         names = ", ".join(map(str, missing))
-        raise ProgpoError(
-            f"{first_path}: is one of {first.shards} shards, of which missing: {names}; name all of them"
-        )
+        raise ProgpoError(f"{first_path}: is one of {first.shards} shards, of which missing: {names}; name all of them")
     if unknown > len(missing):
         raise ProgpoError(f"{first_path}: is one of {first.shards} shards, but {len(paths)} files were given")
 
