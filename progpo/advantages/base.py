@@ -56,7 +56,7 @@ def gigpo(batch: Batch, settings: AdvantageSettings) -> Parts:
 
 
 def hgpo(batch: Batch, settings: AdvantageSettings) -> Parts:
-    """The return to go relative to steps with the same last 1, 2, ..., history + 1 observations; longer ones weigh more.
+    """The return to go relative to steps with the same last 1, ..., history + 1 observations; longer ones weigh more.
 
     A step that shares its last k observations with no other has no say in longer levels either, so each level
     works on what is left of the level before.

@@ -1,8 +1,9 @@
 """Reading shards: one file, or all of an iteration; what is wrong is refused, with file and reason."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -177,9 +178,10 @@ def _check_metadata(paths: Sequence[Path], metadata: Sequence[Metadata | None]) 
     for path, item in known[1:]:
         for name in COMMON:
             if getattr(item, name) != getattr(first, name):
+                what, its, other = _difference(name, getattr(item, name), getattr(first, name))
                 raise ProgpoError(
-                    f"{path}: another {name} than {first_path} ({getattr(item, name)!r}, not "
-                    f"{getattr(first, name)!r}); gather shards of one iteration of one policy only"
+                    f"{path}: another {what} than {first_path} ({its!r}, not {other!r}); "
+                    "gather shards of one iteration of one policy only"
                 )
     by_shard: dict[int, Path] = {}
     for path, item in known:
@@ -195,6 +197,15 @@ def _check_metadata(paths: Sequence[Path], metadata: Sequence[Metadata | None]) 
         raise ProgpoError(f"{first_path}: is one of {first.shards} shards, of which missing: {names}; name all of them")
     if unknown > len(missing):
         raise ProgpoError(f"{first_path}: is one of {first.shards} shards, but {len(paths)} files were given")
+
+
+def _difference(name: str, one: Any, other: Any) -> tuple[str, Any, Any]:
+    """Return where two unequal settings differ first: the dotted name, the one value, the other."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted({*one, *other}):
+            if one.get(key) != other.get(key):
+                return _difference(f"{name}.{key}", one.get(key), other.get(key))
+    return name, one, other
 
 
 def _check_groups(paths: Sequence[Path], tables: Sequence[pa.Table]) -> None:

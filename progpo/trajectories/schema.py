@@ -99,9 +99,7 @@ class Metadata:
             data = json.loads(text)
             version = data["format"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ProgpoError(
-                f"{path}: its metadata cannot be read ({error!r}); make the shard anew"
-            ) from None
+            raise ProgpoError(f"{path}: its metadata cannot be read ({error!r}); make the shard anew") from None
         if version != FORMAT:
             raise ProgpoError(
                 f"{path}: shard format {version}, this version of progpo ({__version__}) reads {FORMAT}; "
