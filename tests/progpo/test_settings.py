@@ -1,0 +1,127 @@
+"""Settings: what is refused, in which words, and what a stage is given."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from progpo.errors import ProgpoError
+from progpo.settings import load_json
+from progpo.settings.advantages import AdvantageSettings
+from progpo.settings.experiment import RolloutStage, TasksStage, WarmupStage, load_experiment
+from progpo.settings.stages import UpdateSettings
+
+ROOT = Path(__file__).parents[2]
+MINIMAL = {"experiment": "x", "arms": {"grpo": {"base": "grpo"}}}
+STAGES = ("tasks", "demonstrate", "warmup", "rollout", "update", "evaluate", "report")
+
+
+@pytest.mark.parametrize("config", sorted(ROOT.glob("config/*.yaml")), ids=lambda path: path.name)
+def test_shipped_configs_are_valid(config: Path) -> None:
+    experiment = load_experiment(config)
+    assert experiment.arms
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rollouts": {}}, ["rollouts", "unknown setting"]),
+        ({"rollout": {"task": 3}}, ["rollout.task", "unknown setting"]),
+        ({"rollout": {"tasks": 0}}, ["rollout.tasks", "greater than or equal to 1"]),
+        ({"rollout": {"tasks": 2, "shards": 3}}, ["rollout", "shards"]),
+        ({"rollout": {"temperature": "hot"}}, ["rollout.temperature", "'hot'"]),
+        ({"update": {"loss": "mean"}}, ["update.loss", "token_mean"]),
+        ({"update": {"learning_rate": float("nan")}}, ["update.learning_rate"]),
+        ({"environment": {"name": "chess"}}, ["environment", "chess", "alfworld"]),
+        ({"environment": {"engine": "slow"}}, ["environment.engine", "textworld"]),
+        ({"tasks": {"splits": {"valid_seen": 3}}}, ["tasks", "train"]),
+        ({"tasks": {"source": "official", "difficulty": {"closed": 1.0}}}, ["tasks", "difficulty"]),
+        ({"tasks": {"data": "somewhere"}}, ["tasks", "data", "official"]),
+        ({"tasks": {"splits": {"train": 3}}}, ["evaluation.splits", "valid_seen"]),
+        ({"policy": {"init": "pretrained"}}, ["policy", "path"]),
+        ({"policy": {"path": "somewhere"}}, ["policy", "path"]),
+        ({"policy": {"hidden_size": 100, "heads": 3}}, ["policy", "heads"]),
+        ({"seeds": [0, 0]}, ["seeds", "twice"]),
+        ({"seeds": []}, ["seeds"]),
+        ({"iterations": 0}, ["iterations"]),
+        ({"arms": {}}, ["arms"]),
+        ({"arms": {"a b": {"base": "grpo"}}}, ["a b"]),
+        ({"arms": {"shared": {"base": "grpo"}}}, ["shared"]),
+        ({"arms": {"a": {"base": "ppo"}}}, ["arms.a.base", "gigpo"]),
+        ({"arms": {"a": {"base": "grpo", "step_weight": 0.5}}}, ["arms.a", "step_weight", "gigpo"]),
+        ({"arms": {"a": {"base": "gigpo", "history": 4}}}, ["arms.a", "history", "hgpo"]),
+        ({"arms": {"a": {"base": "rloo", "normalise": "mean"}}}, ["arms.a", "normalise", "rloo"]),
+        ({"arms": {"a": {"base": "grpo", "gamma": 0.9}}}, ["arms.a", "gamma"]),
+        ({"arms": {"a": {"base": "grpo", "progress": {"weight": -1}}}}, ["arms.a.progress.weight"]),
+        ({"arms": {"a": {"base": "gigpo", "progress": {"level": "step", "shuffle": True}}}}, ["shuffle", "trajectory"]),
+    ],
+)
+def test_bad_settings_are_named(change: dict, words: list[str]) -> None:
+    with pytest.raises(ProgpoError) as caught:
+        load_experiment({**MINIMAL, **change})
+    message = str(caught.value)
+    assert all(word in message for word in words), message
+    assert "pydantic" not in message
+
+
+def test_every_problem_gets_its_own_line() -> None:
+    with pytest.raises(ProgpoError) as caught:
+        load_experiment({**MINIMAL, "rollout": {"tasks": 0, "shard": 1}, "iterations": -1})
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_defaults_written_out_give_the_same_stage_settings() -> None:
+    short = load_experiment(MINIMAL)
+    long = load_experiment(json.loads(json.dumps(short.model_dump(mode="json"))))
+    for stage in STAGES:
+        assert short.stage(stage) == long.stage(stage)
+
+
+def test_stage_settings_are_what_the_commands_read() -> None:
+    official = {"source": "official", "data": "/somewhere"}
+    experiment = load_experiment({**MINIMAL, "environment": {"max_steps": 7}, "tasks": official})
+    assert load_json(RolloutStage, experiment.stage("rollout")).environment.options.max_steps == 7
+    assert load_json(TasksStage, experiment.stage("tasks")).tasks.data == Path("/somewhere")
+    assert load_json(WarmupStage, experiment.stage("warmup")).policy == experiment.policy
+    assert load_json(UpdateSettings, experiment.stage("update")) == experiment.update
+    assert load_json(AdvantageSettings, experiment.stage("advantages", "grpo")) == experiment.arms["grpo"]
+
+
+def test_stage_settings_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(MINIMAL))
+    code = (
+        "import sys; from pathlib import Path; from progpo.settings.experiment import load_experiment as load;"
+        f"e = load(Path({str(config)!r})); print([e.stage(s) for s in {STAGES!r}])"
+    )
+    texts = {
+        subprocess.check_output([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, text=True)
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+
+
+def test_reading_settings_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, progpo.cli, progpo.settings.experiment as e;"
+        "e.load_experiment({'experiment': 'x', 'arms': {'a': {'base': 'grpo'}}});"
+        "print([m for m in ('torch', 'transformers', 'accelerate', 'textworld', 'alfworld', 'pyarrow') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", ["--settings", "not valid JSON"]),
+        ("no-such-file.json", ["--settings", "no-such-file.json", "readable file"]),
+        ('{"clip": 0}', ["clip"]),
+    ],
+)
+def test_stage_settings_refused(text: str, words: list[str]) -> None:
+    with pytest.raises(ProgpoError) as caught:
+        load_json(UpdateSettings, text)
+    assert all(word in str(caught.value) for word in words)

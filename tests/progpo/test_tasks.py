@@ -1,0 +1,47 @@
+"""The task list, and the choice of an iteration's tasks."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from envs import Task
+from progpo.errors import ProgpoError
+from progpo.tasks import load_tasks, save_tasks, tasks_of_iteration
+
+TASKS = [Task(f"task-{index}", "train", "kind", {"game": f"games/{index}.tw-pddl"}) for index in range(10)]
+
+
+def test_round_trip_resolves_paths(tmp_path: Path) -> None:
+    save_tasks(tmp_path, [*TASKS, Task("other", "valid_seen", "kind", {"game": "/official/game"})])
+    assert [task.id for task in load_tasks(tmp_path, "train")] == [task.id for task in TASKS]
+    assert load_tasks(tmp_path, "train")[3].options["game"] == str(tmp_path / "games/3.tw-pddl")
+    assert load_tasks(tmp_path / "manifest.json", "valid_seen")[0].options["game"] == "/official/game"
+    assert len(load_tasks(tmp_path)) == 11
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with pytest.raises(ProgpoError, match="progpo tasks"):
+        load_tasks(tmp_path)
+    path = save_tasks(tmp_path, TASKS)
+    with pytest.raises(ProgpoError, match="no task of split 'valid_unseen'; its splits: train"):
+        load_tasks(tmp_path, "valid_unseen")
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(ProgpoError, match="not a readable task list"):
+        load_tasks(tmp_path)
+
+
+def test_each_task_once_before_one_comes_again() -> None:
+    chosen = [task.id for iteration in range(1, 6) for task in tasks_of_iteration(TASKS, 0, iteration, 4)]
+    assert set(Counter(chosen[:10]).values()) == {1}
+    assert set(Counter(chosen[10:]).values()) == {1}
+    assert chosen[:10] != chosen[10:]
+
+
+def test_choice_depends_on_seed_and_iteration_alone() -> None:
+    assert tasks_of_iteration(TASKS, 0, 2, 4) == tasks_of_iteration(TASKS, 0, 2, 4)
+    assert tasks_of_iteration(TASKS, 0, 1, 10) != tasks_of_iteration(TASKS, 1, 1, 10)
+
+
+def test_more_groups_than_tasks() -> None:
+    assert len(tasks_of_iteration(TASKS[:3], 0, 1, 8)) == 8
