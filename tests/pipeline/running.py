@@ -1,0 +1,93 @@
+"""The workflow, run in a folder of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from progpo.artifacts import sha256
+
+ROOT = Path(__file__).parents[2]
+TINY = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder in which the workflow runs."""
+
+    folder: Path
+
+    @property
+    def artifacts(self) -> Path:
+        return self.folder / "artifacts" / "tiny"
+
+    def configure(self, changes: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Write the config, with changes to its sections."""
+        config = {**TINY}
+        for section, values in (changes or {}).items():
+            config[section] = {**config.get(section, {}), **values} if isinstance(values, Mapping) else values
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config))
+
+    def command(self, *arguments: str) -> list[str]:
+        workflow = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", "config.yaml"]
+        return [sys.executable, "-m", "progpo", "run", "--cores", "2", *workflow, *arguments]
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **extra}
+
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the workflow and wait."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(**environment),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+    def planned(self, **environment: str) -> dict[str, int]:
+        """Return the jobs that a dry run plans, by rule."""
+        result = self("--dry-run", "--quiet", "rules", **environment)
+        assert result.returncode == 0, result.stdout
+        jobs = {}
+        for line in result.stdout.splitlines():
+            words = line.split()
+            if len(words) == 2 and words[1].isdigit():
+                jobs[words[0]] = int(words[1])
+        jobs.pop("total", None)
+        jobs.pop("all", None)
+        return jobs
+
+    def progpo(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run one command by hand."""
+        return subprocess.run(
+            [sys.executable, "-m", "progpo", *arguments],
+            cwd=self.folder,
+            env=self.environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+    def contents(self) -> dict[str, str]:
+        """Return the hash of every artifact (logs and benchmarks are not artifacts)."""
+        return {
+            path.relative_to(self.artifacts).as_posix(): sha256(path)
+            for path in sorted(self.artifacts.rglob("*"))
+            if path.is_file() and path.relative_to(self.artifacts).parts[0] not in ("logs", "benchmarks")
+        }
+
+
+def fresh(folder: Path) -> Run:
+    folder.mkdir(parents=True, exist_ok=True)
+    run = Run(folder)
+    run.configure()
+    return run
