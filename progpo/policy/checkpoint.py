@@ -2,6 +2,9 @@
 
 `progpo.json` holds the policy's settings (how it reads and answers). What is sampled depends on the weights, the
 architecture and the tokenizer: their hashes make the fingerprint that trajectory shards carry.
+
+The tokenizer is what `tokenizer.json` says, loaded as `PreTrainedTokenizerFast`: `AutoTokenizer` of transformers 5
+gives every checkpoint whose model type is qwen2 the tokenizer of the released Qwen2, whatever its files say.
 """
 
 import hashlib
@@ -98,8 +101,9 @@ def load_pretrained(settings: PolicySettings) -> Policy:
         ProgpoError: not to be had, without tokenizer or chat template, or with a shorter context than asked for.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
+    _quiet()
     name = settings.path
     where = f"policy.path: {name!r}"
     if Path(name).is_dir() and not (Path(name) / "tokenizer.json").is_file():
@@ -108,9 +112,7 @@ def load_pretrained(settings: PolicySettings) -> Policy:
             "`AutoTokenizer.from_pretrained(<the model it was trained from>).save_pretrained` writes"
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise ProgpoError(f"{where} has no fast tokenizer (no tokenizer.json); convert it first")
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(name)
         if not tokenizer.chat_template:
             raise ProgpoError(
                 f"{where} has no chat template; use an instruction-tuned checkpoint, or put a "
@@ -130,6 +132,7 @@ def save_files(policy: Policy, folder: Path) -> None:
 
     The same policy gives the same bytes, whether it was made here or loaded from a folder.
     """
+    _quiet()
     policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
     _forget_provenance(folder)
@@ -158,8 +161,9 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
         ProgpoError: files that are missing, damaged or not those of a policy.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
+    _quiet()
     folder = path.parent if path.name == FOLDER_MANIFEST else path
     if not folder.is_dir():
         raise ProgpoError(f"{folder}: no such policy folder")
@@ -171,7 +175,7 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
             raise ProgpoError(f"{folder}: no {what} ({name}) in this policy; rerun the stage that makes it")
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or torch.float32, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise ProgpoError(f"{folder}: not a checkpoint that can be loaded: {_line(error)}") from None
     return Policy(
@@ -226,6 +230,12 @@ def _forget_provenance(folder: Path) -> None:
     config = json.loads(path.read_text(encoding="utf-8"))
     kept = {key: value for key, value in config.items() if key not in PROVENANCE}
     path.write_text(json.dumps(kept, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _quiet() -> None:
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
 
 def _line(error: Exception) -> str:
