@@ -89,15 +89,21 @@ def test_stages_by_hand_make_the_same_files(complete: Run, copy: Run) -> None:
     shards = [str(root / f"seed-0/shared/iteration-001/shard-{shard:02d}.parquet") for shard in range(2)]
     warmup = str(root / WARMUP)
     shutil.rmtree(arm)
+    rollout = ["rollout", "--tasks", str(root / "tasks"), "--policy", warmup, "--output", shards[0]]
+    advantages = ["advantages", *shards, "--output", str(arm / "advantages.parquet")]
+    update = ["update", *shards, "--policy", warmup, "--reference", warmup, "--output", str(arm / "policy")]
     commands = [
-        ["rollout", "--tasks", str(root / "tasks"), "--policy", warmup, "--shard", "0", "--output", shards[0]]
-        + ["--settings", experiment.stage("rollout")],
-        ["advantages", *shards, "--output", str(arm / "advantages.parquet"), "--metrics", str(arm / "advantages.json")]
-        + ["--settings", experiment.stage("advantages", "progpo")],
-        ["update", *shards, "--policy", warmup, "--reference", warmup, "--output", str(arm / "policy")]
-        + ["--advantages", str(arm / "advantages.parquet"), "--metrics", str(arm / "update.json")]
-        + ["--settings", experiment.stage("update"), "--strict"],
+        [*rollout, "--settings", experiment.stage("rollout")],
+        [
+            *advantages,
+            "--metrics",
+            str(arm / "advantages.json"),
+            "--settings",
+            experiment.stage("advantages", "progpo"),
+        ],
+        [*update, "--advantages", str(arm / "advantages.parquet"), "--metrics", str(arm / "update.json")],
     ]
+    commands[2] += ["--settings", experiment.stage("update"), "--strict"]
     for command in commands:
         result = copy.progpo(*command)
         assert result.returncode == 0, result.stdout
