@@ -192,13 +192,16 @@ def encode(columns: Mapping[str, pa.ChunkedArray]) -> tuple[dict[str, np.ndarray
         chunks += ((name, chunk) for chunk in column.chunks)
     if not chunks:
         return {}, pa.array([], pa.string())
-    texts = pa.chunked_array([chunk.dictionary.cast(pa.string()) for _, chunk in chunks])
-    texts = texts.dictionary_encode().unify_dictionaries()
+    # One array, so that each text is hashed once; large, so that its offsets cannot overflow.
+    texts = pa.concat_arrays([chunk.dictionary.cast(pa.large_string()) for _, chunk in chunks]).dictionary_encode()
+    numbers = texts.indices.to_numpy().astype(np.int64)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
-    for (name, chunk), numbered in zip(chunks, texts.chunks, strict=True):
-        numbers = numbered.indices.to_numpy().astype(np.int64)
-        parts[name].append(numbers[chunk.indices.to_numpy()])
-    return {name: np.concatenate(part) for name, part in parts.items()}, texts.chunk(0).dictionary
+    start = 0
+    for name, chunk in chunks:
+        end = start + len(chunk.dictionary)
+        parts[name].append(numbers[start:end][chunk.indices.to_numpy()])
+        start = end
+    return {name: np.concatenate(part) for name, part in parts.items()}, texts.dictionary
 
 
 def _numbers(table: pa.Table, name: str) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""How long the advantages stage takes, and how it grows: `python -m benchmarks.advantages`."""
