@@ -101,6 +101,7 @@ def load_pretrained(settings: PolicySettings) -> Policy:
         ProgpoError: not to be had, without tokenizer or chat template, or with a shorter context than asked for.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     _quiet()
@@ -119,7 +120,7 @@ def load_pretrained(settings: PolicySettings) -> Policy:
                 "chat_template.jinja beside its tokenizer"
             )
         model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ProgpoError(f"{where} is no checkpoint that can be loaded: {_line(error)}") from None
     _check_context(settings, model.config, where)
     if tokenizer.pad_token_id is None:
@@ -161,6 +162,7 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
         ProgpoError: files that are missing, damaged or not those of a policy.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     _quiet()
@@ -176,7 +178,7 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or torch.float32, local_files_only=True)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ProgpoError(f"{folder}: not a checkpoint that can be loaded: {_line(error)}") from None
     return Policy(
         model.eval(),

@@ -1,0 +1,66 @@
+"""A small environment and small policies for the tests of the pipeline's parts."""
+
+from pathlib import Path
+
+import corridor
+import pytest
+
+from envs import Task
+from progpo.policy.checkpoint import Policy, create_scratch
+from progpo.settings.stages import PolicySettings
+
+CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+SIZES = {"hidden_size": 32, "layers": 2, "heads": 2, "intermediate_size": 64}
+
+
+@pytest.fixture(scope="session")
+def tasks() -> list[Task]:
+    """Tasks of the corridor, of both types and both splits."""
+    return corridor.prepare(corridor.TaskSettings(), Path())
+
+
+@pytest.fixture(scope="session")
+def scratch(tasks: list[Task]) -> Policy:
+    """A tiny policy made from scratch, untrained, that reads the corridor's texts."""
+    return create_scratch(PolicySettings(max_context_tokens=512, **SIZES), corridor.texts(tasks), seed=3)
+
+
+@pytest.fixture(scope="session")
+def pretrained(tmp_path_factory: pytest.TempPathFactory, tasks: list[Task]) -> Path:
+    """The folder of a tiny random chat checkpoint, as it might be downloaded."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    folder = tmp_path_factory.mktemp("pretrained")
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(
+        corridor.texts(tasks),
+        trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False),
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    tokenizer.add_special_tokens({"extra_special_tokens": ["<|im_start|>"]})
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(folder)
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    torch.manual_seed(0)
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return folder

@@ -1,0 +1,82 @@
+"""The tokenizer learnt from an environment's texts."""
+
+import random
+
+import pytest
+from corridor import texts as corridor_texts
+
+from progpo.policy.tokenizer import ACTION, CHARACTERS, SPECIAL, train_tokenizer, vocabulary
+
+INTRO = (
+    "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around you, you see "
+    "a cabinet 3, a cabinet 2, a desk 1, and a toaster 1.\n\nYour task is to: {task}."
+)
+KITCHEN = [
+    *[INTRO.format(task=task) for task in ("put some mug on desk", "put a clean mug in cabinet")] * 10,
+    *["go to cabinet 3", "You arrive at cabinet 3. The cabinet 3 is closed."] * 10,
+    *["open cabinet 3", "You open the cabinet 3. The cabinet 3 is open. In it, you see a mug 2, and a mug 1."] * 10,
+    *["take mug 1 from cabinet 3", "You pick up the mug 1 from the cabinet 3."] * 10,
+    *["move mug 1 to desk 1", "You move the mug 1 to the desk 1."] * 10,
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(KITCHEN)
+
+
+def tokens(tokenizer, text):
+    return tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
+
+
+def test_a_thing_with_its_number_and_a_phrase_are_one_token(tokenizer):
+    assert tokens(tokenizer, "go to cabinet 3") == ["▁go▁to", "▁cabinet▁3"]
+    assert tokens(tokenizer, "move mug 1 to desk 1") == ["▁move", "▁mug▁1", "▁to", "▁desk▁1"]
+    arrival = tokens(tokenizer, "You arrive at cabinet 3. The cabinet 3 is closed.")
+    assert arrival == ["▁You▁arrive▁at", "▁cabinet▁3", ".▁The", "▁cabinet▁3", "▁is▁closed."]
+
+
+def test_names_of_things_are_never_part_of_a_phrase(tokenizer):
+    for name in ("cabinet", "mug", "desk", "toaster"):
+        assert {token for token in vocabulary(KITCHEN) if name in token.split("▁")[:-1] and "to:" in token} == set()
+        assert f"▁{name}" in tokenizer.get_vocab()
+
+
+def test_numbers_go_up_to_a_margin_above_those_seen(tokenizer):
+    vocabulary = tokenizer.get_vocab()
+    assert "▁cabinet▁5" in vocabulary
+    assert "▁cabinet▁6" not in vocabulary
+    assert tokenizer.decode(tokenizer.encode("go to cabinet 17")) == "go to cabinet 17"
+
+
+@pytest.mark.parametrize("text", [*KITCHEN[::10], "search[Red shoes, size 7.5]", "quite  new WORDS\n\nwith_lines", ""])
+def test_decodes_to_the_same_text(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.unk_token_id not in tokenizer.encode(text)
+
+
+def test_text_is_never_read_as_a_special_token(tokenizer):
+    backend = tokenizer.backend_tokenizer
+    backend.encode_special_tokens = True
+    try:
+        ids = backend.encode(f"say {ACTION}").ids
+    finally:
+        backend.encode_special_tokens = False
+    assert set(ids).isdisjoint(tokenizer.all_special_ids)
+    assert tokenizer.decode(ids) == f"say {ACTION}"
+
+
+def test_the_order_of_the_texts_does_not_matter():
+    shuffled = KITCHEN.copy()
+    random.Random(0).shuffle(shuffled)
+    assert vocabulary(shuffled) == vocabulary(KITCHEN)
+
+
+def test_fresh_tasks_hold_no_unknown_token_and_few_characters(tasks):
+    train = [task for task in tasks if task.split == "train"]
+    tokenizer = train_tokenizer(corridor_texts(train))
+    fixed = len(SPECIAL) + len(CHARACTERS)
+    for text in corridor_texts([task for task in tasks if task.split != "train"]):
+        ids = tokenizer.encode(text)
+        assert tokenizer.unk_token_id not in ids
+        assert sum(token < fixed and tokenizer.convert_ids_to_tokens(token).isalnum() for token in ids) == 0
