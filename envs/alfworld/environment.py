@@ -1,17 +1,22 @@
 """ALFWorld behind the Gymnasium API, on the engine of one's choice."""
 
 import string
+import warnings
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium
 from gymnasium.error import ResetNeeded
 
+from envs.alfworld.fast import FastEpisode, Snapshot, UnsupportedGameError, load_game
 from envs.alfworld.game_file import find_task_type
 from envs.base import EnvironmentDataError
 
 _TEXT = gymnasium.spaces.Text(min_length=0, max_length=8192, charset=string.printable)
+
+
+#: The reasons for which the official engine was taken, each said once a process.
+_noticed: set[str] = set()
 
 
 class Engine(Protocol):
@@ -42,6 +47,17 @@ class Engine(Protocol):
         ...
 
 
+class EnvironmentSnapshot(NamedTuple):
+    """What `AlfworldEnvironment.restore` goes back to."""
+
+    play: Snapshot
+    path: str
+    task_type: str
+    observation: str
+    steps: int
+    running: bool
+
+
 class AlfworldEnvironment(gymnasium.Env[str, str]):
     """One episode slot.
 
@@ -69,6 +85,7 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         self._path: str | None = None
         self._play: Engine | None = None
         self._task_type = ""
+        self._observation = ""
         self._steps = 0
         self._running = False
 
@@ -95,11 +112,11 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
             self._release()
             self._play = _load(self.engine, path)
             self._path = path
-        observation = self._play.start()
+        self._observation = self._play.start()
         self._task_type = options.get("task_type") or find_task_type(path) or self._play.task_type
         self._steps = 0
         self._running = True
-        return observation, self._info()
+        return self._observation, self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Execute a command.
@@ -115,12 +132,42 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         """
         if not self._running:
             raise ResetNeeded("the episode has ended or never began: call reset(options={'game': PATH}) first")
-        observation = self._play.step(action)
+        self._observation = self._play.step(action)
         self._steps += 1
         won = self._play.won
         truncated = not won and self._steps >= self.max_steps
         self._running = not (won or truncated)
-        return observation, float(won), won, truncated, self._info()
+        return self._observation, float(won), won, truncated, self._info()
+
+    def snapshot(self) -> EnvironmentSnapshot:
+        """Return the state of the episode, in a few microseconds; the fast engine alone can.
+
+        Raises:
+            TypeError: the game is played by the official engine.
+            gymnasium.error.ResetNeeded: there is no episode yet.
+        """
+        if self._play is None:
+            raise ResetNeeded("there is no episode to snapshot: call reset(options={'game': PATH}) first")
+        if not isinstance(self._play, FastEpisode):
+            raise TypeError("the official engine has no snapshots; use engine='fast'")
+        return EnvironmentSnapshot(
+            self._play.snapshot(), self._path, self._task_type, self._observation, self._steps, self._running
+        )
+
+    def restore(self, snapshot: EnvironmentSnapshot) -> tuple[str, dict[str, Any]]:
+        """Go to the state of a snapshot, made by this environment or by another of the same process.
+
+        Returns:
+            observation, info: as the reset or step before the snapshot returned them.
+        """
+        if not isinstance(self._play, FastEpisode):
+            self._release()
+            self._play = FastEpisode(snapshot.play.game)
+        self._play.restore(snapshot.play)
+        self._path, self._task_type = snapshot.path, snapshot.task_type
+        self._observation = snapshot.observation
+        self._steps, self._running = snapshot.steps, snapshot.running
+        return self._observation, self._info()
 
     def close(self) -> None:
         """Release the game; a later reset needs `options` again."""
@@ -144,7 +191,18 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         }
 
 
-def _load(engine: str, path: str | Path) -> Engine:
+def _load(engine: str, path: str) -> Engine:
+    if engine == "fast":
+        try:
+            return FastEpisode(load_game(path))
+        except UnsupportedGameError as error:
+            if str(error) not in _noticed:
+                _noticed.add(str(error))
+                warnings.warn(
+                    f"the fast engine does not play {path} ({error}): it and its like run on the official engine, "
+                    "thousands of times slower",
+                    stacklevel=3,
+                )
     from envs.alfworld.textworld_engine import TextWorldEpisode
 
     return TextWorldEpisode(path)

@@ -16,11 +16,13 @@ def state_key(
 ) -> str:
     """Return 16 hex digits that tell states apart by where the player is and what it has done to things.
 
-    Each argument is a set of ids as the PDDL problem has them, in lower case, read off the current facts: `atLocation`
-    of the agent, `holds`, `opened` of the receptacles at that place, then, anywhere, `isClean`, `isHot`, `isCool`,
-    `isSliced` and `isToggled`. Left out on purpose: where things lie, and what is open elsewhere. With those in, the
-    states that can be reached grow without bound in practice (every item in every place), and a count of first
-    visits would reward carrying things about.
+    Each argument is a set of display names ("mug 1"; a place is "loc 7"), read off the current facts: `atLocation` of
+    the agent, `holds`, `opened` of the receptacles at that place, then, anywhere, `isClean`, `isHot`, `isCool`,
+    `isSliced` and `isToggled`. Keys of two games can't be compared.
+
+    Left out on purpose: where things lie, and what is open elsewhere. With those in, the states that can be reached
+    grow without bound in practice (every item in every place), and a count of first visits would reward carrying
+    things about.
     """
     parts = (place, held, open_here, clean, hot, cool, sliced, toggled)
     text = "|".join(",".join(sorted(part)) for part in parts)

@@ -59,16 +59,17 @@ class TextWorldEpisode:
     @property
     def state_key(self) -> str:
         """The digest of the current state; see `envs.alfworld.state_key`."""
-        held: dict[str, set[str]] = defaultdict(set)
+        named: dict[str, set[str]] = defaultdict(set)
         at = set()
+        names = {entity: info.name for entity, info in self._state["_entity_infos"].items()}
         for fact in self._state["_facts"]:
             if fact.name == "receptacleatlocation":
-                at.add(tuple(argument.name for argument in fact.arguments))
+                at.add(tuple(names[argument.name] for argument in fact.arguments))
             elif fact.arguments:
-                held[fact.name].add(fact.arguments[-1].name)
-        place = held["atlocation"]
-        open_here = {receptacle for receptacle, location in at if location in place} & held["opened"]
-        return state_key(place, held["holds"], open_here, *(held[name] for name in _STATUSES))
+                named[fact.name].add(names[fact.arguments[-1].name])
+        place = named["atlocation"]
+        open_here = {receptacle for receptacle, location in at if location in place} & named["opened"]
+        return state_key(place, named["holds"], open_here, *(named[name] for name in _STATUSES))
 
     def close(self) -> None:
         """Leave the planner's library to the next object; this one can't be used any more."""
