@@ -42,21 +42,22 @@ class Difficulty(_Settings):
     """How hard generated games are: how much there is to search, and how much hides it.
 
     Attributes:
-        distractors: objects beside those that the goal needs; a range (least, most), both included.
+        distractors: portable objects beside those that the goal needs; a range (least, most), both included, as far
+            as the room has them; null: as many as the released games have there.
         receptacles: share of a room's receptacles that a game keeps, in (0, 1].
-        closed: share of the objects that the goal needs that start inside closed receptacles, where the room and
-            the object allow it, in [0, 1].
+        closed: share of the objects of the goal's type that start inside closed receptacles, where the room and the
+            object allow it, in [0, 1]; null: as often as in the released games (about one in seven).
         rooms: which rooms by their number of receptacles: the smaller half, the larger half, or all.
     """
 
-    distractors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (6, 14)
+    distractors: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = None
     receptacles: Annotated[float, Field(gt=0, le=1)] = 1.0
-    closed: Annotated[float, Field(ge=0, le=1)] = 0.3
+    closed: Annotated[float, Field(ge=0, le=1)] | None = None
     rooms: Literal["small", "large", "all"] = "all"
 
     @model_validator(mode="after")
     def _range(self) -> "Difficulty":
-        if self.distractors[0] > self.distractors[1]:
+        if self.distractors is not None and self.distractors[0] > self.distractors[1]:
             raise ValueError("distractors: the least is more than the most")
         return self
 
