@@ -114,10 +114,8 @@ def read_shards(
             stacklevel=2,
         )
     tables = [table for table, _ in read]
-    if columns is None:
-        common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
-        tables = [table.select(common) for table in tables]
-    return pa.concat_tables(tables), metadata
+    common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
+    return pa.concat_tables([table.select(common) for table in tables]), metadata
 
 
 def to_trajectories(table: pa.Table) -> list[Trajectory]:
