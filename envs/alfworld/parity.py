@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,6 +49,10 @@ _GARBAGE = (
     "ouvrir le réfrigérateur",
     "{r.name}",
 )
+
+
+#: Holds what a worker process turned on and never turns off.
+_for_good = ExitStack()
 
 
 @dataclass(frozen=True)
@@ -175,7 +179,7 @@ def compare(path: str | Path, steps: int = 40, seed: int = 0) -> Difference | No
 
 
 def _remember() -> None:
-    remembering().__enter__()
+    _for_good.enter_context(remembering())
 
 
 def _compare(job: tuple[str, int, int]) -> str | None:

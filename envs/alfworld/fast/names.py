@@ -22,7 +22,7 @@ def display_names(ids: Iterable[str]) -> dict[str, str]:
     count: Counter[str] = Counter()
     for entity in sorted(ids, reverse=True):
         kind, bar, _ = entity.partition("_bar_")
-        if "|" in entity or (bar and _plain(kind) != kind):
+        if "|" in entity or (bar and "_" in kind and _plain(kind) != kind):
             raise UnsupportedGameError(f"the id {entity}")
         if not bar:
             names[entity] = f"{_plain(entity)} "
