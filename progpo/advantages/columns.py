@@ -185,11 +185,12 @@ def encode(columns: Mapping[str, pa.ChunkedArray]) -> tuple[dict[str, np.ndarray
     """
     chunks: list[tuple[str, pa.DictionaryArray]] = []
     for name, column in columns.items():
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        if column.null_count or any(chunk.dictionary.null_count for chunk in column.chunks):
+        # Chunk by chunk: encoded as a whole, each chunk would carry the whole column's dictionary.
+        plain = not pa.types.is_dictionary(column.type)
+        encoded = [chunk.dictionary_encode() if plain else chunk for chunk in column.chunks]
+        if column.null_count or any(chunk.dictionary.null_count for chunk in encoded):
             raise ProgpoError(f"column {name!r} holds nulls; this arm needs a value on every row")
-        chunks += ((name, chunk) for chunk in column.chunks)
+        chunks += ((name, chunk) for chunk in encoded)
     if not chunks:
         return {}, pa.array([], pa.string())
     # One array, so that each text is hashed once; large, so that its offsets cannot overflow.

@@ -43,6 +43,7 @@ def describe(
     metrics["by_task_type"] = {
         name: _of(batch, covered, branch, applied, kinds == code)
         for code, name in sorted(enumerate(batch.task_types), key=lambda item: item[1])
+        if code in kinds
     }
     return metrics
 

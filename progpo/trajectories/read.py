@@ -156,7 +156,8 @@ def _conform(table: pa.Table, path: Path, encoded: bool) -> pa.Table:
         if encoded and pa.types.is_string(kind):
             kind = pa.dictionary(pa.int32(), pa.string())
             if not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode()
+                own = pa.dictionary(pa.int32(), column.type)
+                column = pa.chunked_array([chunk.dictionary_encode() for chunk in column.chunks], own)
         if column.type != kind:
             try:
                 column = column.cast(kind)

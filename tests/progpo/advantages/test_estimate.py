@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from plain_advantages import Rows, as_table, make_rows, plain_advantages
 
@@ -344,6 +345,16 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
 def test_success_is_judged_on_the_outcome_where_there_is_no_score() -> None:
     rows = episode(0, 0, 2, outcome=1.0) + episode(0, 1, 2)
     assert estimate(as_table(rows), AdvantageSettings(base="grpo")).metrics["success_rate"] == 0.5
+
+
+def test_a_task_type_without_rows_has_no_metrics() -> None:
+    rows = make_rows(2)
+    for row in rows:
+        row["task_type"] = "early" if row["group"] < 2 else "late"
+    table = as_table(rows)
+    table = table.set_column(table.column_names.index("task_type"), "task_type", table["task_type"].dictionary_encode())
+    late = estimate(table.filter(pc.greater_equal(table["group"], 2)), AdvantageSettings(base="grpo")).metrics
+    assert list(late["by_task_type"]) == ["late"]
 
 
 def test_importing_the_estimators_imports_no_torch() -> None:
