@@ -23,7 +23,10 @@ SKIPPED = (
     "not known to be solvable",
 )
 
-_GET = "get the games with `alfworld-download` (it comes with the package alfworld)"
+#: Where `alfworld-download` puts the games if nobody says otherwise.
+_DEFAULT = Path("~/.cache/alfworld")
+
+_GET = "get the games with `alfworld-download --data-dir FOLDER` (it comes with the package alfworld)"
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,15 @@ def locate(data: Path | None = None) -> Path:
     """Return the folder that holds the splits.
 
     Args:
-        data: the folder `json_2.1.1`, or the one that holds it; None: that of the variable ALFWORLD_DATA.
+        data: the folder `json_2.1.1`, or the one that holds it; None: that of the variable ALFWORLD_DATA, else the
+            one that `alfworld-download` fills if nothing is said.
 
     Raises:
         EnvironmentDataError: no folder is named, or there is no such folder or no split in it.
     """
-    given = data if data is not None else os.environ.get(VARIABLE)
+    given = data or os.environ.get(VARIABLE)
+    if not given and (_DEFAULT.expanduser() / DATA).is_dir():
+        given = _DEFAULT
     if not given:
         raise EnvironmentDataError(
             f"{VARIABLE} is not set and `tasks.data` is null: set one of them to the folder of the games; {_GET}"

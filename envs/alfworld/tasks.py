@@ -1,11 +1,13 @@
 """The tasks of an experiment: games made here, or chosen among the released ones."""
 
+from contextlib import suppress
 from pathlib import Path
 
-from envs.alfworld.generate import generate
+from envs.alfworld.fast import FastEpisode, Game, UnsupportedGameError, load_game
+from envs.alfworld.generate import GeneratedGame, generate
 from envs.alfworld.official import choose, locate
 from envs.alfworld.settings import TaskSettings
-from envs.base import Task
+from envs.base import EnvironmentDataError, Task
 
 
 def prepare(settings: TaskSettings, folder: Path) -> list[Task]:
@@ -25,11 +27,13 @@ def prepare(settings: TaskSettings, folder: Path) -> list[Task]:
 
 def _official(settings: TaskSettings) -> list[Task]:
     data = locate(settings.data)
-    return [
-        Task(game.name, split, game.task_type, {"game": str(game.path)})
-        for split, count in settings.splits.items()
-        for game in choose(data, split, count, settings.types, settings.seed)
-    ]
+    tasks = []
+    for split, count in settings.splits.items():
+        for game in choose(data, split, count, settings.types, settings.seed):
+            with suppress(UnsupportedGameError):  # the official engine may play it
+                load_game(game.path)
+            tasks.append(Task(game.name, split, game.task_type, {"game": str(game.path)}))
+    return tasks
 
 
 def _generated(settings: TaskSettings, folder: Path) -> list[Task]:
@@ -37,6 +41,26 @@ def _generated(settings: TaskSettings, folder: Path) -> list[Task]:
     for split, count in settings.splits.items():
         for index in range(count):
             game = generate(settings.seed, split, index, settings.types, settings.difficulty)
+            _prove(game)
             path = game.write(folder / "games" / split)
             tasks.append(Task(game.name, split, game.goal.task_type, {"game": path.relative_to(folder).as_posix()}))
     return tasks
+
+
+def _prove(game: GeneratedGame) -> None:
+    """Play a game's walkthrough; raises EnvironmentDataError unless its last command, and no other, wins."""
+    content = game.content
+    play = FastEpisode(Game(content["pddl_domain"], content["grammar"], content["pddl_problem"]))
+    play.start()
+    for command in content["walkthrough"]:
+        if play.won or command not in play.admissible_commands:
+            raise EnvironmentDataError(
+                f"{game.name}: {command!r} of its walkthrough is not to be played; this is a fault of the generator: "
+                "report it, and choose another `tasks.seed`"
+            )
+        play.step(command)
+    if not play.won:
+        raise EnvironmentDataError(
+            f"{game.name}: its walkthrough does not win; this is a fault of the generator: report it, and choose "
+            "another `tasks.seed`"
+        )

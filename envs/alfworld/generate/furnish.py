@@ -15,6 +15,8 @@ from envs.alfworld.settings import Difficulty
 _GOAL_COPIES = (0.37, 0.27, 0.21, 0.15)
 #: Receptacles that hold one object (more only by accident in released games).
 _SINGLE = {"CoffeeMachine", "HandTowelHolder", "StoveBurner", "ToiletPaperHanger", "TowelHolder"}
+#: In released games the goal's objects lie behind a door about half as often as others of their types.
+_GOAL_BEHIND_DOOR = 0.5
 #: How likely a bowl, cup, ... holds a fitting object that lies in the same receptacle.
 _NESTED = 0.03
 
@@ -142,14 +144,17 @@ class _Placing:
     def _choose(self, kind: str, of_goal: bool) -> Receptacle | None:
         weights = habits()[kind].weights
         choice = [place for place in self.receptacles if place.kind in weights]
+        behind_door = 1.0
         if kind == self.goal.thing:
             choice = [place for place in choice if self.goal.may_start_in(place)]
+            if self.closed is None:
+                behind_door = _GOAL_BEHIND_DOOR
+            else:
+                hide = self.rng.random() < self.closed
+                choice = [place for place in choice if place.openable == hide] or choice
         free = [place for place in choice if place.id not in self._full]
-        choice = free or (choice if of_goal else [])
-        if kind == self.goal.thing and self.closed is not None:
-            hide = self.rng.random() < self.closed
-            choice = [place for place in choice if place.openable == hide] or choice
-        shares = [weights[place.kind] for place in choice]
+        choice: list[Receptacle | None] = free or (choice if of_goal else [])
+        shares = [weights[place.kind] * (behind_door if place.openable else 1.0) for place in choice]
         if not of_goal:
             choice.append(None)
             shares.append(weights.get(FLOOR, 0.0) if shares else 1.0)

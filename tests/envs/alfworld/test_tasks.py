@@ -1,0 +1,81 @@
+import json
+import re
+
+import pytest
+
+from envs import EnvironmentDataError, entry
+from envs.alfworld import tasks
+from envs.alfworld.environment import make
+from envs.alfworld.settings import SPLITS, TASK_TYPES, TaskSettings
+from envs.alfworld.tasks import prepare
+
+SPLIT_SIZES = {"train": 12, "valid_seen": 6, "valid_unseen": 6}
+
+
+def test_generated_games_are_written_where_the_tasks_say(tmp_path):
+    made = prepare(TaskSettings(splits=SPLIT_SIZES), tmp_path)
+    assert [task.split for task in made] == [split for split in SPLITS for _ in range(SPLIT_SIZES[split])]
+    assert len({task.id for task in made}) == len(made)
+    environment = make()
+    for task in made:
+        assert re.fullmatch(r"[\w-]+", task.id)
+        assert task.options["game"] == f"games/{task.split}/{task.id}/game.tw-pddl"
+        _, info = environment.reset(options={"game": tmp_path / task.options["game"]})
+        assert info["task_type"] == task.task_type
+
+
+def test_preparing_again_gives_the_same_files(tmp_path):
+    settings = TaskSettings(splits={"train": 4}, seed=8)
+    first, second = (prepare(settings, tmp_path / name) for name in ("a", "b"))
+    assert first == second
+    for task in first:
+        assert (tmp_path / "a" / task.options["game"]).read_bytes() == (
+            tmp_path / "b" / task.options["game"]
+        ).read_bytes()
+
+
+def test_official_games_stay_where_they_are(tmp_path, real_games):
+    settings = TaskSettings(source="official", data=real_games[0].parents[4], splits={"train": 12, "valid_seen": None})
+    chosen = prepare(settings, tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert {task.options["game"] for task in chosen} <= set(map(str, real_games))
+    assert [task.split for task in chosen] == ["train"] * 12 + ["valid_seen"] * (len(chosen) - 12)
+    assert {task.task_type for task in chosen} == set(TASK_TYPES)
+    assert all(task.id.startswith(task.task_type) and "-trial_" in task.id for task in chosen)
+
+
+def test_an_official_game_with_broken_pddl_is_named(tmp_path):
+    content = {"pddl_domain": "", "grammar": "", "solvable": True}
+    place = tmp_path / "json_2.1.1" / "train" / "pick_and_place_simple-Mug-None-Desk-301" / "trial_1"
+    place.mkdir(parents=True)
+    from envs.alfworld.generate import domain, generate, grammar
+
+    problem = generate(0, "train", 0).content["pddl_problem"]
+    content |= {"pddl_domain": domain(), "grammar": grammar("put a mug in desk"), "pddl_problem": problem[:9000]}
+    (place / "game.tw-pddl").write_text(json.dumps(content))
+    with pytest.raises(EnvironmentDataError, match=f"{place}.*alfworld-download"):
+        prepare(TaskSettings(source="official", data=tmp_path, splits={"train": 1}), tmp_path)
+
+
+def test_a_game_that_cannot_be_won_is_not_written(tmp_path, monkeypatch):
+    made = tasks.generate
+
+    def broken(*arguments):
+        game = made(*arguments)
+        game.content["walkthrough"].pop()
+        return game
+
+    monkeypatch.setattr(tasks, "generate", broken)
+    with pytest.raises(EnvironmentDataError, match="train-0000-.*does not win"):
+        prepare(TaskSettings(splits={"train": 1}), tmp_path)
+    assert not list(tmp_path.rglob("game.tw-pddl"))
+
+
+def test_settings_survive_json():
+    settings = TaskSettings(difficulty={"distractors": (3, 9), "closed": 0.5})
+    for original in (settings, TaskSettings()):
+        assert TaskSettings.model_validate(json.loads(original.model_dump_json())) == original
+
+
+def test_the_registry_knows_prepare():
+    assert entry("alfworld").load("prepare") is prepare
