@@ -244,6 +244,21 @@ def test_the_failed_fraction_is_of_the_whole_iteration() -> None:
     assert set(of(found.table, "branch", 2, 0)) == {"none"}
 
 
+@pytest.mark.parametrize(("lengths", "branch"), [((200, 201), "none"), ((50, 60), "progress")])
+def test_coverage_that_hardly_differs_tells_nothing(lengths: tuple[int, int], branch: str) -> None:
+    """1/200 and 1/201 have a deviation of 1.2e-5, below the 1e-4 that counts; 1/50 and 1/60 one of 1.7e-3."""
+    rows = [row for i, length in enumerate(lengths) for row in episode(0, i, length, walk="ab")]
+    table = run(rows, {"base": "grpo", "progress": {}})
+    assert set(table["branch"].to_pylist()) == {branch}
+    assert (np.abs(table["advantage"].to_numpy()).max() > 0) == (branch == "progress")
+
+
+@pytest.mark.parametrize(("outcome", "branch"), [(0.0009, "progress"), (-0.0009, "progress"), (0.0011, "outcome")])
+def test_an_outcome_near_zero_is_a_failure(outcome: float, branch: str) -> None:
+    rows = episode(0, 0, 5, outcome=outcome) + episode(0, 1, 5, walk="ab")
+    assert set(run(rows, {"base": "grpo", "progress": {}})["branch"].to_pylist()) == {branch}
+
+
 def test_shuffling_permutes_coverage_inside_the_group_by_seed_iteration_and_group() -> None:
     walks = ["abcdefghij", "ab", "abc", "abcd", "abcde", "abcdefg"]
     rows = [row for g in (4, -9) for i, walk in enumerate(walks) for row in episode(g, i, 9, walk=walk)]
