@@ -1,0 +1,174 @@
+"""From trajectories to token sequences to learn from.
+
+In the append layout a trajectory is one sequence: context, response, context, response, ... as the model saw it. In the
+window layout each step is one: its prompt and its response. Nothing is tokenised here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from progpo.errors import ProgpoError
+from progpo.seeds import stream
+from progpo.trajectories.schema import KEYS
+
+#: The columns of the shards that an update reads.
+COLUMNS = ("context_tokens", "response_tokens", "response_logprobs")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """Tokens, and what is known about those that the policy sampled.
+
+    Attributes:
+        owner: index of the trajectory among all of the iteration, sorted by (group, trajectory).
+        tokens: (L,) int32.
+        positions: (R,) int64 places of the sampled tokens, ascending; none is 0.
+        logprobs: (R,) float32, at sampling.
+        advantages: (R,) float32, of their steps.
+    """
+
+    owner: int
+    tokens: np.ndarray
+    positions: np.ndarray
+    logprobs: np.ndarray
+    advantages: np.ndarray
+
+    def live(self) -> "TokenSequence | None":
+        """Return the part that has a gradient where there is no KL term: up to the last token with an advantage."""
+        there = np.flatnonzero(self.advantages)
+        if not there.size:
+            return None
+        end = there[-1] + 1
+        return TokenSequence(
+            self.owner,
+            self.tokens[: self.positions[end - 1] + 1],
+            self.positions[:end],
+            self.logprobs[:end],
+            self.advantages[:end],
+        )
+
+
+def make_sequences(shards: pa.Table, advantages: pa.Table, layout: str) -> tuple[list[TokenSequence], int]:
+    """Make the sequences of an iteration, sorted by trajectory and step.
+
+    Args:
+        shards: rows of all shards, in any order, with the keys and `COLUMNS`.
+        advantages: rows with the keys and `advantage`, in any order.
+        layout: "append" or "window".
+
+    Returns:
+        The sequences, those without a sampled token left out; the number of trajectories.
+
+    Raises:
+        ProgpoError: advantages that are not those of exactly these steps; steps without recorded tokens.
+    """
+    by_key = [(name, "ascending") for name in KEYS]
+    shards, advantages = shards.sort_by(by_key), advantages.sort_by(by_key)
+    _check_same_steps(shards, advantages)
+    groups, numbers, _ = (shards[name].to_numpy() for name in KEYS)
+    contexts, responses, logprobs = (_Lists(shards, name) for name in COLUMNS)
+    if not np.array_equal(responses.lengths, logprobs.lengths):
+        raise ProgpoError("the shards hold sampled tokens without log-probabilities; an update needs those of rollouts")
+    values = advantages["advantage"].to_numpy().astype(np.float32)
+    changes = np.flatnonzero((np.diff(groups) != 0) | (np.diff(numbers) != 0)) + 1
+    sequences = []
+    for owner, (first, end) in enumerate(pairwise([0, *changes.tolist(), len(groups)])):
+        pieces = [range(first, end)] if layout == "append" else [range(row, row + 1) for row in range(first, end)]
+        for rows in pieces:
+            sequence = _join(owner, rows, contexts, responses, logprobs, values)
+            if sequence.positions.size and sequence.positions[0] == 0:
+                raise ProgpoError(
+                    f"{_name(shards, first)}: an action without a context before it; make the shards anew"
+                )
+            if sequence.positions.size:
+                sequences.append(sequence)
+    if not sequences:
+        raise ProgpoError("the shards hold no sampled token: there is nothing to learn from")
+    return sequences, len(changes) + 1
+
+
+def minibatches(trajectories: int, count: int, seed: int, iteration: int, epoch: int) -> list[np.ndarray]:
+    """Divide the trajectories of an iteration among the optimiser steps of an epoch, anew at random for each.
+
+    Returns:
+        Indices of trajectories, sorted, for each step; fewer steps where there are fewer trajectories.
+    """
+    order = stream("minibatches", seed, iteration, epoch).permutation(trajectories)
+    return [np.sort(part) for part in np.array_split(order, min(count, trajectories))]
+
+
+def micro_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Divide sequences among forward passes of at most `budget` tokens (but at least one sequence) each.
+
+    Long sequences come first, so that a pass has sequences of about the same length, and what cannot be held in
+    memory is noticed at once.
+
+    Returns:
+        Indices of the sequences of each pass.
+    """
+    passes: list[list[int]] = []
+    used = budget
+    for index in sorted(range(len(lengths)), key=lambda item: (-lengths[item], item)):
+        if not passes or used + lengths[index] > budget:
+            passes.append([])
+            used = 0
+        passes[-1].append(index)
+        used += lengths[index]
+    return passes
+
+
+class _Lists:
+    """A list column as numpy: `[row]` is that row's values, none for a null."""
+
+    def __init__(self, table: pa.Table, name: str) -> None:
+        column = table[name]
+        self.lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+        self._values = pc.list_flatten(column).to_numpy()
+        self._ends = np.cumsum(self.lengths).tolist()
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self._values[self._ends[row - 1] if row else 0 : self._ends[row]]
+
+
+def _join(
+    owner: int, rows: range, contexts: _Lists, responses: _Lists, logprobs: _Lists, values: np.ndarray
+) -> TokenSequence:
+    parts, sampled, counts = [], [], []
+    for row in rows:
+        context, response = contexts[row], responses[row]
+        parts += [context, response]
+        sampled += [np.zeros(len(context), bool), np.ones(len(response), bool)]
+        counts.append(len(response))
+    return TokenSequence(
+        owner,
+        np.concatenate(parts).astype(np.int32),
+        np.flatnonzero(np.concatenate(sampled)),
+        np.concatenate([logprobs[row] for row in rows]).astype(np.float32),
+        np.repeat(values[rows.start : rows.stop], counts),
+    )
+
+
+def _check_same_steps(shards: pa.Table, advantages: pa.Table) -> None:
+    ours, theirs = (np.stack([table[name].to_numpy() for name in KEYS], 1) for table in (shards, advantages))
+    for table, keys, what in ((shards, ours, "shards"), (advantages, theirs, "advantages")):
+        double = np.flatnonzero((keys[1:] == keys[:-1]).all(1))
+        if double.size:
+            raise ProgpoError(f"{_name(table, int(double[0]))}: twice in the {what}")
+    if np.array_equal(ours, theirs):
+        return
+    missing = sorted(set(map(tuple, ours.tolist())) - set(map(tuple, theirs.tolist())))
+    surplus = sorted(set(map(tuple, theirs.tolist())) - set(map(tuple, ours.tolist())))
+    key, problem = (missing[0], "no advantage for it") if missing else (surplus[0], "not in the shards")
+    name = ", ".join(f"{part} {number}" for part, number in zip(KEYS, key, strict=True))
+    raise ProgpoError(
+        f"{name}: {problem}; make the advantages from these shards, all of them and no others (`progpo advantages`)"
+    )
+
+
+def _name(table: pa.Table, row: int) -> str:
+    return ", ".join(f"{name} {table[name][row].as_py()}" for name in KEYS)

@@ -1,0 +1,241 @@
+"""Stage `update`: a policy and an iteration's trajectories and advantages in, the next policy out."""
+
+import json
+import shutil
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from progpo.advantages.table import read_advantages
+from progpo.artifacts import (
+    FOLDER_MANIFEST,
+    atomic_folder,
+    check,
+    clean_partial,
+    manifest_path,
+    sha256,
+    write_json,
+    write_manifest,
+)
+from progpo.errors import ProgpoError
+from progpo.policy.checkpoint import Policy, load_policy, save_files
+from progpo.settings.stages import UpdateSettings
+from progpo.trajectories.read import read_shards
+from progpo.trajectories.schema import Metadata
+
+if TYPE_CHECKING:
+    from progpo.policy.update import Updater
+
+#: The optimiser's moments, and what else the next update must know.
+MOMENTS_FILE, TRAINING_FILE = "optimizer.safetensors", "training.json"
+
+
+def run(
+    settings: UpdateSettings,
+    policy: Path,
+    reference: Path | None,
+    shards: Sequence[Path],
+    advantages: Path,
+    seed: int,
+    iteration: int,
+    output: Path,
+    metrics: Path,
+    strict: bool = False,
+) -> None:
+    """Update a policy on one iteration.
+
+    Args:
+        settings: of the update.
+        policy: the folder (or its manifest) of the policy that sampled the shards.
+        reference: that of the policy that KL is measured to; not read where `settings.kl` is 0.
+        shards: all shards of the iteration, in any order.
+        advantages: made from these shards.
+        seed, iteration: key of the random streams.
+        output: folder of the new policy, or the manifest in it.
+        metrics: JSON file.
+        strict: whether inputs must have manifests, and shards metadata.
+
+    Raises:
+        ProgpoError: inputs that are damaged or do not belong together.
+    """
+    folder = _folder(output)
+    clean_partial(folder)
+    clean_partial(metrics)
+    policy, shards = _folder(policy), sorted(shards)
+    given = load_policy(policy, strict)
+    sequences, trajectories, metadata = _read(given, policy, shards, advantages, iteration, strict)
+    temperature = metadata.temperature if metadata and metadata.temperature else 1.0
+    inputs = [policy, *shards, advantages]
+    target = None
+    if settings.kl:
+        target = _load_reference(reference, given, strict)
+        inputs.append(_folder(reference))
+
+    import torch
+
+    from progpo.policy.update import Updater
+
+    torch.set_num_threads(settings.threads)
+    before = _read_training(policy)
+    signal = bool(settings.kl) or any(item.advantages.any() for item in sequences)
+    updater = Updater(given.model, target and target.model, settings)
+    _restore(updater, policy, before)
+    print(f"update: iteration {iteration}: {trajectories} trajectories, {len(sequences)} sequences", file=sys.stderr)
+    found = updater.update(sequences, trajectories, temperature, seed, iteration)
+    found |= {"iteration": iteration, "temperature": temperature, "signal": signal}
+    training = {
+        "updates": before.get("updates", 0) + 1,
+        "optimizer_steps": updater.optimisation.steps,
+        "random_streams": {"seed": seed, "iteration": iteration},
+    }
+    with atomic_folder(folder) as place:
+        if signal:
+            save_files(given, place)
+            _save_moments(updater, place)
+        else:
+            _copy(policy, place)
+        write_json(place / TRAINING_FILE, training)
+        write_json(metrics, found)
+        write_manifest(
+            place,
+            "update",
+            settings.model_dump(mode="json"),
+            files=[*(file for file in place.rglob("*") if file.is_file()), metrics],
+            inputs=inputs,
+            facts={
+                "fingerprint": given.fingerprint,
+                "tokenizer_fingerprint": given.tokenizer_fingerprint,
+                "layout": given.settings.resolved_layout,
+                "iteration": iteration,
+                "seed": seed,
+            },
+            at=folder,
+        )
+    print(_summary(found), file=sys.stderr)
+
+
+def _read(
+    policy: Policy, folder: Path, shards: Sequence[Path], advantages: Path, iteration: int, strict: bool
+) -> tuple[list[Any], int, Metadata | None]:
+    """Read shards and advantages, make sure that all belongs together, and make sequences."""
+    from progpo.policy.sequences import COLUMNS, make_sequences
+
+    table, every = read_shards(shards, COLUMNS, strict=strict)
+    metadata = next((item for item in every if item is not None), None)
+    if metadata:
+        if metadata.kind != "rollout":
+            raise ProgpoError(f"{shards[0]}: holds {metadata.kind}s; an update learns from rollouts")
+        if metadata.policy != policy.fingerprint:
+            raise ProgpoError(
+                f"{shards[0]}: sampled by the policy with fingerprint {metadata.policy}, but {folder} has "
+                f"{policy.fingerprint}; update the policy that sampled the shards, or roll out with this one"
+            )
+        if metadata.iteration != iteration:
+            raise ProgpoError(
+                f"{shards[0]}: of iteration {metadata.iteration}, not {iteration}; give its number (--iteration)"
+            )
+        if metadata.layout != policy.settings.resolved_layout:
+            raise ProgpoError(
+                f"{shards[0]}: context layout {metadata.layout!r}, the policy's is "
+                f"{policy.settings.resolved_layout!r}; roll out anew"
+            )
+    estimated, facts = read_advantages(advantages, strict=strict)
+    _check_advantages(advantages, facts, shards, metadata)
+    sequences, trajectories = make_sequences(table, estimated, policy.settings.resolved_layout)
+    return sequences, trajectories, metadata
+
+
+def _check_advantages(
+    advantages: Path, facts: Mapping[str, Any], shards: Sequence[Path], metadata: Metadata | None
+) -> None:
+    """Refuse advantages that were not made from these shards."""
+    remedy = "run `progpo advantages` on all the shards of this iteration"
+    if metadata and facts.get("policy") not in (None, metadata.policy):
+        raise ProgpoError(
+            f"{advantages}: of trajectories of policy {facts['policy']}, the shards are of {metadata.policy}; {remedy}"
+        )
+    manifest = check(advantages, strict=False)
+    if manifest is None:
+        warnings.warn(f"{advantages} has no manifest: cannot check which shards it was made from", stacklevel=2)
+        return
+    places = [manifest_path(shard) for shard in shards]
+    ours = {sha256(place if place.exists() else shard): shard for place, shard in zip(places, shards, strict=True)}
+    theirs = {digest: name for name, digest in manifest.inputs.items()}
+    for digest, shard in ours.items():
+        if digest not in theirs:
+            raise ProgpoError(f"{advantages}: not made from {shard} as it is now; {remedy}")
+    for digest, name in theirs.items():
+        if digest not in ours:
+            raise ProgpoError(f"{advantages}: made from {name} too, which was not given; {remedy}, or name that one")
+
+
+def _load_reference(reference: Path | None, policy: Policy, strict: bool) -> Policy:
+    if reference is None:
+        raise ProgpoError(
+            "update.kl is not 0 and no reference policy is given; name the warm-up policy (--reference) or set kl: 0"
+        )
+    loaded = load_policy(_folder(reference), strict)
+    if loaded.tokenizer_fingerprint != policy.tokenizer_fingerprint:
+        raise ProgpoError(
+            f"{reference}: its tokenizer is not that of the policy; give the warm-up policy that this run started from"
+        )
+    return loaded
+
+
+def _read_training(policy: Path) -> dict[str, Any]:
+    """Return what the last update left to know; nothing for a policy that comes from a warm-up."""
+    file = policy / TRAINING_FILE
+    if not file.exists():
+        return {}
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ProgpoError(f"{file}: cannot be read ({error}); rerun the update that makes it") from None
+
+
+def _restore(updater: "Updater", policy: Path, training: Mapping[str, Any]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not training.get("optimizer_steps"):
+        return
+    file = policy / MOMENTS_FILE
+    try:
+        moments = load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise ProgpoError(f"{file}: missing or damaged ({error}); rerun the update that makes it") from None
+    updater.optimisation.restore(moments, training["optimizer_steps"], file)
+
+
+def _save_moments(updater: "Updater", place: Path) -> None:
+    from safetensors.torch import save_file
+
+    moments = updater.optimisation.state()
+    if moments:
+        save_file(moments, place / MOMENTS_FILE)
+
+
+def _copy(policy: Path, place: Path) -> None:
+    """Copy a policy's files as they are."""
+    for file in policy.rglob("*"):
+        if file.is_file() and file != policy / FOLDER_MANIFEST:
+            target = place / file.relative_to(policy)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+
+
+def _folder(path: Path) -> Path:
+    return path.parent if path.name == FOLDER_MANIFEST else path
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    if not found["signal"]:
+        return "update: all advantages are 0 and there is no KL term: the policy stays as it is"
+    parts = [
+        f"{name.replace('_', ' ')} {found[name]:.4g}"
+        for name in ("loss", "kl", "entropy", "clip_fraction", "ratio_max", "gradient_norm", "logprob_difference")
+        if found[name] is not None
+    ]
+    return f"update: {found['optimizer_steps']} optimiser steps; " + ", ".join(parts)
