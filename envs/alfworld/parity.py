@@ -77,19 +77,29 @@ class Difference:
         return f"{self.game}: {self.field} {played}\n  fast:     {self.fast!r}\n  official: {self.official!r}"
 
 
-class Tester:
-    """Chooses commands: the walkthrough's, mixed with random admissible ones, near misses and garbage."""
+class Prober:
+    """Chooses commands: the walkthrough's, mixed with random admissible ones, near misses and garbage.
+
+    After a detour it goes back to where the walkthrough left off, so that most games are won.
+    """
 
     def __init__(self, walkthrough: Iterable[str], rng: np.random.Generator) -> None:
         """Make one for a game; `walkthrough` may be empty."""
         self._walkthrough = list(walkthrough)
         self._rng = rng
+        self._way_back = ""
 
     def choose(self, admissible: list[str]) -> str:
         """Return the next command."""
         draw = self._rng.random()
-        if draw < 0.45 and self._walkthrough and self._walkthrough[0] in admissible:
-            return self._walkthrough.pop(0)
+        if draw < 0.5 and self._walkthrough:
+            if self._walkthrough[0] in admissible:
+                command = self._walkthrough.pop(0)
+                if command.startswith("go to "):
+                    self._way_back = command
+                return command
+            if self._way_back in admissible:
+                return self._way_back
         if draw < 0.85:
             return self._one(admissible)
         return self._spoiled(self._one(admissible)) if draw < 0.95 else self._pick(_GARBAGE)
@@ -158,7 +168,7 @@ def compare(path: str | Path, steps: int = 40, seed: int = 0) -> Difference | No
     try:
         # The folders' names tell games apart; the rest of the path depends on the machine.
         name = "/".join(Path(path).parts[-3:])
-        tester = Tester(walkthrough, np.random.default_rng([seed, crc32(name.encode())]))
+        prober = Prober(walkthrough, np.random.default_rng([seed, crc32(name.encode())]))
         commands: list[str] = []
         observations = fast.start(), official.start()
         while True:
@@ -172,7 +182,7 @@ def compare(path: str | Path, steps: int = 40, seed: int = 0) -> Difference | No
                     return Difference(path, tuple(commands), field, ours, theirs)
             if len(commands) == steps:
                 return None
-            commands.append(tester.choose(official.admissible_commands))
+            commands.append(prober.choose(official.admissible_commands))
             observations = fast.step(commands[-1]), official.step(commands[-1])
     finally:
         official.close()
