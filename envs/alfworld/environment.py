@@ -10,13 +10,14 @@ from gymnasium.error import ResetNeeded
 
 from envs.alfworld.fast import FastEpisode, Snapshot, UnsupportedGameError, load_game
 from envs.alfworld.game_file import find_task_type
+from envs.alfworld.textworld_engine import TextWorldEpisode
 from envs.base import EnvironmentDataError
 
 _TEXT = gymnasium.spaces.Text(min_length=0, max_length=8192, charset=string.printable)
 
 
 #: The reasons for which the official engine was taken, each said once a process.
-_noticed: set[str] = set()
+_said: set[str] = set()
 
 
 class Engine(Protocol):
@@ -108,10 +109,11 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
             raise EnvironmentDataError("no game to play: reset(options={'game': PATH}) names a game.tw-pddl file")
         path = str(game)
         self._running = False
-        if path != self._path or self._play is None:
+        play = self._open(path)
+        if play is not self._play:
             self._release()
-            self._play = _load(self.engine, path)
-            self._path = path
+            self._play = play
+        self._path = path
         self._observation = self._play.start()
         self._task_type = options.get("task_type") or find_task_type(path) or self._play.task_type
         self._steps = 0
@@ -175,6 +177,19 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         self._path = None
         self._running = False
 
+    def _open(self, path: str) -> Engine:
+        """Return the engine with a game, new or as it is."""
+        if self.engine == "fast":
+            try:
+                return FastEpisode(load_game(path))
+            except UnsupportedGameError as error:
+                _say_once(str(error), path)
+        if isinstance(self._play, TextWorldEpisode) and path == self._path:
+            return self._play
+        # Before the new one is made, since that can use what the old one leaves.
+        self._release()
+        return TextWorldEpisode(path)
+
     def _release(self) -> None:
         if self._play is not None:
             self._play.close()
@@ -191,21 +206,14 @@ class AlfworldEnvironment(gymnasium.Env[str, str]):
         }
 
 
-def _load(engine: str, path: str) -> Engine:
-    if engine == "fast":
-        try:
-            return FastEpisode(load_game(path))
-        except UnsupportedGameError as error:
-            if str(error) not in _noticed:
-                _noticed.add(str(error))
-                warnings.warn(
-                    f"the fast engine does not play {path} ({error}): it and its like run on the official engine, "
-                    "thousands of times slower",
-                    stacklevel=3,
-                )
-    from envs.alfworld.textworld_engine import TextWorldEpisode
-
-    return TextWorldEpisode(path)
+def _say_once(reason: str, path: str) -> None:
+    if reason not in _said:
+        _said.add(reason)
+        warnings.warn(
+            f"the fast engine does not play {path} ({reason}): it and its like run on the official engine, "
+            "thousands of times slower",
+            stacklevel=4,
+        )
 
 
 def make(engine: Literal["fast", "textworld"] = "fast", max_steps: int = 50) -> AlfworldEnvironment:

@@ -30,12 +30,13 @@ class TextWorldEpisode:
         """Load a game; raises EnvironmentDataError where it is missing or broken."""
         self.admissible_commands: list[str] = []
         self.won = False
-        self.task_type = task_type_of_goal(read_game(path)["pddl_problem"])
+        game = read_game(path)
+        self.task_type = task_type_of_goal(game["pddl_problem"])
         self._state: Any = None
         with _argv_kept():
             self._environment = _idle.pop() if _idle else _environment()
             try:
-                self._environment.load(str(path))
+                self._environment.load(game)
             # What the engine's parsers raise on a bad text is of many kinds, SystemExit among them.
             except (Exception, SystemExit) as error:
                 self.close()

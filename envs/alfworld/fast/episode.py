@@ -38,10 +38,9 @@ class FastEpisode:
     )  # fmt: skip
 
     def __init__(self, game: Game) -> None:
-        """Make an episode slot in the game's initial state."""
+        """Make an episode slot; `start` or `restore` gives it a state."""
         self.game = game
         self.task_type = game.task_type
-        self.start()
 
     def start(self) -> str:
         """Begin an episode; returns the intro."""
