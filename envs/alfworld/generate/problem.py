@@ -73,7 +73,8 @@ def _facts(game: Game) -> Iterable[tuple[str, ...]]:
     yield from (("objectAtLocation", name, _name(thing.location)) for name, thing in things)
 
 
-def _goal(goal: Goal) -> str:
+def goal_text(goal: Goal) -> str:
+    """Return the goal in PDDL, with the brackets that close the problem."""
     text, _ = shipped_goal(goal.task_type)
     return text.format(obj=goal.thing, recep=goal.target, toggle=goal.target)
 
@@ -84,7 +85,7 @@ def problem(game: Game, name: str) -> str:
     facts = _INDENT.join(f"({' '.join(fact)})" for fact in _facts(game))
     return (
         f"\n(define (problem plan_{name})\n(:domain alfred)\n(:objects\n{declarations}\n        )\n"
-        f"\n(:init{_INDENT}{facts}\n        )\n{_goal(game.goal)}"
+        f"\n(:init{_INDENT}{facts}\n        )\n{goal_text(game.goal)}"
     )
 
 

@@ -9,6 +9,7 @@ from envs import EnvironmentDataError
 from envs.alfworld.fast import FastEpisode, Game
 from envs.alfworld.generate import domain, generate, goals, grammar, rooms, shipped
 from envs.alfworld.generate.names import mangle, text_names
+from envs.alfworld.generate.problem import goal_text, sentence
 from envs.alfworld.settings import SPLITS, TASK_TYPES, Difficulty
 from envs.alfworld.textworld_engine import TextWorldEpisode
 
@@ -192,14 +193,12 @@ def test_released_games_have_these_texts(real_games):
 
 def test_goals_read_as_in_released_games(real_games):
     """Same goal and same sentence, whitespace aside, for the same parameters."""
-    from envs.alfworld.generate.problem import _goal, sentence
-
     for path in real_games[::3]:
         task_type, thing, _, target, _ = path.parent.parent.name.split("-")
         goal = goals.Goal(task_type, thing, target)
         content = json.loads(path.read_text(encoding="utf-8"))
         theirs = content["pddl_problem"].partition("(:goal")[2].split()
-        assert _goal(goal).partition("(:goal")[2].split() == theirs
+        assert goal_text(goal).partition("(:goal")[2].split() == theirs
         assert any(f"Your task is to: {sentence(goal, choice)}." in content["grammar"] for choice in (0, 1))
 
 

@@ -6,6 +6,7 @@ import pytest
 from envs import EnvironmentDataError, entry
 from envs.alfworld import tasks
 from envs.alfworld.environment import make
+from envs.alfworld.generate import domain, generate, grammar
 from envs.alfworld.settings import SPLITS, TASK_TYPES, TaskSettings
 from envs.alfworld.tasks import prepare
 
@@ -29,9 +30,8 @@ def test_preparing_again_gives_the_same_files(tmp_path):
     first, second = (prepare(settings, tmp_path / name) for name in ("a", "b"))
     assert first == second
     for task in first:
-        assert (tmp_path / "a" / task.options["game"]).read_bytes() == (
-            tmp_path / "b" / task.options["game"]
-        ).read_bytes()
+        one, other = (tmp_path / name / task.options["game"] for name in ("a", "b"))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_official_games_stay_where_they_are(tmp_path, real_games):
@@ -48,8 +48,6 @@ def test_an_official_game_with_broken_pddl_is_named(tmp_path):
     content = {"pddl_domain": "", "grammar": "", "solvable": True}
     place = tmp_path / "json_2.1.1" / "train" / "pick_and_place_simple-Mug-None-Desk-301" / "trial_1"
     place.mkdir(parents=True)
-    from envs.alfworld.generate import domain, generate, grammar
-
     problem = generate(0, "train", 0).content["pddl_problem"]
     content |= {"pddl_domain": domain(), "grammar": grammar("put a mug in desk"), "pddl_problem": problem[:9000]}
     (place / "game.tw-pddl").write_text(json.dumps(content))
@@ -66,7 +64,7 @@ def test_a_game_that_cannot_be_won_is_not_written(tmp_path, monkeypatch):
         return game
 
     monkeypatch.setattr(tasks, "generate", broken)
-    with pytest.raises(EnvironmentDataError, match="train-0000-.*does not win"):
+    with pytest.raises(EnvironmentDataError, match=r"train-0000-.*does not win"):
         prepare(TaskSettings(splits={"train": 1}), tmp_path)
     assert not list(tmp_path.rglob("game.tw-pddl"))
 
