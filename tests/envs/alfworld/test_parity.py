@@ -11,7 +11,7 @@ from envs.alfworld import parity
 from envs.alfworld.fast import FastEpisode
 from envs.alfworld.generate import generate
 from envs.alfworld.generate.shipped import package
-from envs.alfworld.parity import Prober, compare, compare_all, remembering
+from envs.alfworld.parity import Prober, compare, compare_all, hurried
 from envs.alfworld.settings import TASK_TYPES
 from envs.alfworld.textworld_engine import TextWorldEpisode
 
@@ -69,7 +69,7 @@ def test_game_with_the_texts_that_alfworld_ships(game: Path) -> None:
     content["pddl_domain"] = (package() / "data" / "alfred.pddl").read_text()
     content["grammar"] = (package() / "data" / "alfred.twl2").read_text()
     game.write_text(json.dumps(content))
-    with remembering():
+    with hurried():
         official = TextWorldEpisode(game)
         fast = FastEpisode(parity.load_game(game))
 
@@ -89,7 +89,7 @@ def test_a_difference_is_found(game: Path, monkeypatch: pytest.MonkeyPatch) -> N
             return super().step(command).replace("You arrive", "You walk")
 
     monkeypatch.setattr(parity, "FastEpisode", Wrong)
-    with remembering():
+    with hurried():
         difference = compare(game, steps=40)
 
     assert difference is not None
@@ -98,7 +98,7 @@ def test_a_difference_is_found(game: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert difference.fast == difference.official.replace("You arrive", "You walk")
 
 
-def test_remembering_changes_nothing(game: Path) -> None:
+def test_hurry_changes_nothing(game: Path) -> None:
     def play() -> list[object]:
         episode = TextWorldEpisode(game)
         prober = Prober(json.loads(game.read_text())["walkthrough"], np.random.default_rng(3))
@@ -109,6 +109,6 @@ def test_remembering_changes_nothing(game: Path) -> None:
         return seen
 
     plain = play()
-    with remembering():
+    with hurried():
         assert play() == plain
         assert play() == plain
