@@ -36,6 +36,7 @@ def mean(values):
 def play(game) -> FastEpisode:
     content = game.content
     episode = FastEpisode(Game(content["pddl_domain"], content["grammar"], content["pddl_problem"]))
+    episode.start()
     for command in content["walkthrough"]:
         assert not episode.won
         assert command in episode.admissible_commands
