@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from envs.alfworld import official
 from envs.alfworld.fast import FastEpisode, Game, UnsupportedGameError, load_game
 from envs.alfworld.generate import GeneratedGame, generate
 from envs.alfworld.official import choose, locate
@@ -23,6 +24,21 @@ def prepare(settings: TaskSettings, folder: Path) -> list[Task]:
     if settings.source == "official":
         return _official(settings)
     return _generated(settings, folder)
+
+
+def preflight(settings: TaskSettings) -> str:
+    """Say what games there are for the settings, as text, without preparing any.
+
+    Raises:
+        EnvironmentDataError: there is no folder of released games, or a split that the settings name lacks games.
+    """
+    if settings.source == "generated":
+        return f"games to generate: {', '.join(f'{split} {count}' for split, count in settings.splits.items())}"
+    found = official.preflight(settings.data)
+    for split in settings.splits:
+        if not any(found.counts[split].values()):
+            raise EnvironmentDataError(f"{found.render()}\n`tasks.splits` names {split}, which has no game")
+    return found.render()
 
 
 def _official(settings: TaskSettings) -> list[Task]:

@@ -8,7 +8,7 @@ from envs.alfworld import tasks
 from envs.alfworld.environment import make
 from envs.alfworld.generate import domain, generate, grammar
 from envs.alfworld.settings import SPLITS, TASK_TYPES, TaskSettings
-from envs.alfworld.tasks import prepare
+from envs.alfworld.tasks import preflight, prepare
 
 SPLIT_SIZES = {"train": 12, "valid_seen": 6, "valid_unseen": 6}
 
@@ -77,3 +77,10 @@ def test_settings_survive_json():
 
 def test_the_registry_knows_prepare():
     assert entry("alfworld").load("prepare") is prepare
+
+
+def test_preflight_says_what_there_is(tmp_path: Path) -> None:
+    assert preflight(TaskSettings(splits={"train": 3})) == "games to generate: train 3"
+    (tmp_path / "json_2.1.1" / "train").mkdir(parents=True)
+    with pytest.raises(EnvironmentDataError, match=r"names train, which has no game"):
+        preflight(TaskSettings(source="official", data=tmp_path, splits={"train": None}))
