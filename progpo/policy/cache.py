@@ -1,0 +1,173 @@
+"""Keys and values of many sequences of different lengths, and attention over them.
+
+The new tokens of all sequences go through the model packed: one after another, no padding. Each sequence's keys and
+values stay in its own row of the cache, at its own positions, for as long as its episode lasts.
+
+Shapes: N new tokens, B rows in use, H query heads, K key/value heads (H = K G), D head size, L longest row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+#: Positions that a row has room for at first; doubled as rows outgrow it.
+FIRST_CAPACITY = 256
+
+
+@dataclass
+class Chunks:
+    """The new tokens of all rows in use, packed, and how they see the cache.
+
+    Attributes:
+        rows, positions: (N,) where each token's keys and values go.
+        last: (B,) index of each row's last new token among the N.
+        mask: (B K, 1, L) added to the scores of the rows' last tokens: 0, or -inf beyond the row's end.
+        longer: rows with more than one new token: (row, first index among the N, number of tokens less the last one,
+            position of the first).
+        copies: rows that begin as another one does: (that row, this row, number of positions taken over).
+    """
+
+    rows: Tensor
+    positions: Tensor
+    last: Tensor
+    mask: Tensor
+    longer: list[tuple[int, int, int, int]]
+    copies: list[tuple[int, int, int]]
+
+
+class RaggedCache:
+    """The cache: `rows` sequences at most, each with its own length.
+
+    Rows in use are always the first ones. The memory is layers x rows x capacity x 2 K D numbers; the capacity grows
+    with the longest row, up to `limit`.
+
+    Attributes:
+        lengths: positions filled, of each row in use.
+    """
+
+    def __init__(
+        self, layers: int, rows: int, heads: int, size: int, limit: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.limit = limit
+        self.lengths: list[int] = []
+        self._shape = (rows, heads, size)
+        shape = (rows, heads, min(FIRST_CAPACITY, limit), size)
+        # Zeros: what lies beyond a row's end is read with weight 0, and must be a number.
+        self._keys, self._values = (
+            [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)] for _ in range(2)
+        )
+
+    def open(self) -> int:
+        """Take a free row into use and return its index."""
+        self.lengths.append(0)
+        return len(self.lengths) - 1
+
+    def close(self, row: int) -> None:
+        """Give a row up; the last row in use moves into its place."""
+        last = len(self.lengths) - 1
+        if row != last:
+            self._copy(last, row, self.lengths[last])
+            self.lengths[row] = self.lengths[last]
+        self.lengths.pop()
+
+    def place(self, counts: Sequence[int], copies: Sequence[tuple[int, int, int]] = ()) -> Chunks:
+        """Make room for new tokens, `counts[row]` of each row in use, at least one.
+
+        Args:
+            copies: (source row, row, length): a row that begins with the first `length` new tokens of another, and
+                takes their keys and values over; both are empty so far.
+        """
+        for _, row, length in copies:
+            self.lengths[row] = length
+        before = self.lengths
+        after = [length + count for length, count in zip(before, counts, strict=True)]
+        self._reserve(max(after))
+        device = self._keys[0].device
+        amounts = torch.tensor(counts)
+        ends = amounts.cumsum(0)
+        starts = ends - amounts
+        rows = torch.arange(len(counts)).repeat_interleave(amounts)
+        offsets = torch.tensor(before) - starts
+        positions = torch.arange(int(ends[-1])) + offsets[rows]
+        beyond = torch.arange(max(after)) >= torch.tensor(after)[:, None]
+        mask = torch.zeros(beyond.shape, dtype=self._keys[0].dtype).masked_fill_(beyond, -torch.inf)
+        longer = [
+            (row, start, count - 1, length)
+            for row, (start, count, length) in enumerate(zip(starts.tolist(), counts, before, strict=True))
+            if count > 1
+        ]
+        self.lengths = after
+        return Chunks(
+            rows.to(device),
+            positions.to(device),
+            (ends - 1).to(device),
+            mask.repeat_interleave(self._shape[1], 0)[:, None].to(device),
+            longer,
+            list(copies),
+        )
+
+    def attend(self, layer: int, chunks: Chunks, queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+        """Write the new keys and values of a layer, and let the new tokens attend to their rows' past.
+
+        Args:
+            queries: (N, H, D), rotated.
+            keys, values: (N, K, D), rotated.
+            scale: of the scores.
+
+        Returns:
+            (N, H, D).
+        """
+        kept_keys, kept_values = self._keys[layer], self._values[layer]
+        kept_keys[chunks.rows, :, chunks.positions] = keys.to(kept_keys.dtype)
+        kept_values[chunks.rows, :, chunks.positions] = values.to(kept_values.dtype)
+        for source, row, length in chunks.copies:
+            kept_keys[row, :, :length] = kept_keys[source, :, :length]
+            kept_values[row, :, :length] = kept_values[source, :, :length]
+        _, heads, size = queries.shape
+        shared = heads // self._shape[1]
+        out = torch.empty_like(queries)
+
+        # The last new token of every row, all rows at once.
+        rows, longest = len(self.lengths), chunks.mask.shape[-1]
+        q = (queries[chunks.last] * scale).view(-1, shared, size)
+        k = kept_keys[:rows].view(-1, kept_keys.shape[2], size)[:, :longest]
+        v = kept_values[:rows].view(-1, kept_values.shape[2], size)[:, :longest]
+        weights = torch.softmax(torch.baddbmm(chunks.mask, q, k.transpose(1, 2)), -1)
+        out[chunks.last] = torch.bmm(weights, v).view(rows, heads, size)
+
+        # The tokens before it, row by row: few rows have any.
+        for row, start, number, before in chunks.longer:
+            end = before + number
+            # (K, G n, D): the queries that share keys, one after another.
+            q = (queries[start : start + number] * scale).view(number, -1, shared, size)
+            q = q.permute(1, 2, 0, 3).reshape(-1, shared * number, size)
+            k, v = kept_keys[row, :, :end], kept_values[row, :, :end]
+            scores = torch.bmm(q, k.transpose(1, 2)).view(-1, number, end)
+            future = torch.full((number, number), -torch.inf, dtype=scores.dtype, device=scores.device).triu_(1)
+            scores[:, :, before:] += future
+            attended = torch.bmm(torch.softmax(scores, -1).view(-1, shared * number, end), v)
+            out[start : start + number] = attended.view(heads, number, size).transpose(0, 1)
+        return out
+
+    def rewind(self, row: int, length: int) -> None:
+        """Forget what a row holds beyond `length` positions."""
+        self.lengths[row] = min(self.lengths[row], length)
+
+    def _copy(self, source: int, target: int, length: int) -> None:
+        for kept in (*self._keys, *self._values):
+            kept[target, :, :length] = kept[source, :, :length]
+
+    def _reserve(self, length: int) -> None:
+        capacity = self._keys[0].shape[2]
+        if length <= capacity:
+            return
+        if length > self.limit:
+            raise ValueError(f"{length} positions, beyond the cache's limit of {self.limit}")
+        rows, heads, size = self._shape
+        larger = min(self.limit, max(length, 2 * capacity))
+        for kept in (self._keys, self._values):
+            for layer, old in enumerate(kept):
+                kept[layer] = old.new_zeros(rows, heads, larger, size)
+                kept[layer][: len(self.lengths), :, :capacity] = old[: len(self.lengths)]

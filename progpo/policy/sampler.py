@@ -1,0 +1,141 @@
+"""Sampling tokens for many conversations at once; each token is encoded once.
+
+At every step each live conversation has tokens that the model has not read: a new observation, or the token sampled
+last. All of them go through the model together, packed (see `progpo.policy.cache`), so that no conversation waits
+for another's turn to end, and one that is over costs nothing.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from progpo.errors import ProgpoError
+from progpo.policy.cache import Chunks, RaggedCache
+
+#: The name under which transformers knows our attention.
+RAGGED = "progpo_ragged"
+
+
+class Sampler:
+    """A model and the cache of the conversations that it is in.
+
+    Args:
+        model: any causal language model of transformers with full attention in all layers.
+        rows: conversations at once.
+        limit: longest conversation, in tokens.
+        temperature: of sampling; 0: greedy.
+        autocast: dtype of the forward pass where it is not the weights' own.
+
+    Raises:
+        ProgpoError: a model with other than full attention layers.
+    """
+
+    def __init__(
+        self, model: Any, rows: int, limit: int, temperature: float, autocast: torch.dtype | None = None
+    ) -> None:
+        self.model, self.temperature, self.autocast = model, temperature, autocast
+        config = model.config
+        _refuse_other_attention(config)
+        heads = config.num_attention_heads
+        self.cache = RaggedCache(
+            config.num_hidden_layers,
+            rows,
+            getattr(config, "num_key_value_heads", None) or heads,
+            getattr(config, "head_dim", None) or config.hidden_size // heads,
+            limit,
+            autocast or model.dtype,
+            model.device,
+        )
+
+    def logits(self, chunks: Sequence[Sequence[int]]) -> Tensor:
+        """Let every open conversation read its new tokens.
+
+        Args:
+            chunks: of each row of the cache that is in use, at least one token each.
+
+        Returns:
+            (B, vocabulary), float32: of what follows each chunk.
+        """
+        counts, copies = [], []
+        packed: list[int] = []
+        begun: dict[tuple[int, ...], int] = {}
+        for row, chunk in enumerate(chunks):
+            tokens = chunk
+            if self.cache.lengths[row] == 0 and len(chunk) > 1:
+                source = begun.setdefault(tuple(chunk), row)
+                if source != row:
+                    copies.append((source, row, len(chunk) - 1))
+                    tokens = chunk[-1:]
+            counts.append(len(tokens))
+            packed += tokens
+        placed = self.cache.place(counts, copies)
+        with torch.inference_mode(), self._autocast():
+            return _stock_logits(self.model, self.cache, torch.tensor(packed, device=self.model.device), placed).float()
+
+    def _autocast(self) -> Any:
+        if self.autocast is None:
+            return nullcontext()
+        return torch.autocast(self.model.device.type, self.autocast)
+
+    def choose(self, logits: Tensor, uniforms: Sequence[float]) -> tuple[list[int], list[float]]:
+        """Choose a token for each row by the inverse of its cumulative distribution.
+
+        Args:
+            logits: (B, vocabulary).
+            uniforms: (B,) numbers in [0, 1); not looked at when greedy.
+
+        Returns:
+            The tokens, and their log-probabilities at the sampling temperature (at 1, when greedy).
+        """
+        logprobs = torch.log_softmax(logits / self.temperature if self.temperature else logits, -1)
+        if self.temperature:
+            cumulative = logprobs.double().exp_().cumsum_(-1)
+            levels = torch.tensor(np.asarray(uniforms), device=logits.device)[:, None] * cumulative[:, -1:]
+            tokens = torch.searchsorted(cumulative, levels, right=True).clamp_(max=logits.shape[-1] - 1)
+        else:
+            tokens = logprobs.argmax(-1, keepdim=True)
+        return tokens[:, 0].tolist(), logprobs.gather(-1, tokens)[:, 0].tolist()
+
+
+def _refuse_other_attention(config: Any) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ())
+    if not kinds and getattr(config, "sliding_window", None):
+        kinds = {"sliding_attention"}
+    if kinds - {"full_attention"} or getattr(config, "attn_logit_softcapping", None):
+        raise ProgpoError(
+            f"policy: a {config.model_type} model with {', '.join(sorted(kinds)) or 'capped'} attention cannot be "
+            "sampled; use one with full attention in all layers"
+        )
+
+
+def _stock_logits(model: Any, cache: RaggedCache, tokens: Tensor, chunks: Chunks) -> Tensor:
+    """Run a model of transformers over packed tokens, with our attention in place of its own."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(RAGGED, _attend)
+    usual = model.config._attn_implementation
+    model.config._attn_implementation = RAGGED
+    try:
+        output = model(
+            input_ids=tokens[None],
+            position_ids=chunks.positions[None],
+            use_cache=False,
+            logits_to_keep=chunks.last,
+            progpo=(cache, chunks),
+        )
+    finally:
+        model.config._attn_implementation = usual
+    return output.logits[0]
+
+
+def _attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, progpo: Any, **_: Any
+) -> tuple[Tensor, None]:
+    """Attention as transformers calls it: query (1, H, N, D), key and value (1, K, N, D)."""
+    cache, chunks = progpo
+    packed = (item[0].transpose(0, 1) for item in (query, key, value))
+    return cache.attend(module.layer_idx, chunks, *packed, scale=scaling)[None], None
