@@ -1,0 +1,127 @@
+"""The warm-up: supervised fine-tuning on demonstrations.
+
+Cross entropy on the actions, plus a weighted one on the observations (which makes a small policy learn what goes
+with what faster than the few action tokens do). AdamW, linear warm-up, cosine decay; a budget of tokens, so that the
+result does not depend on the machine's load.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from progpo.policy.lessons import Lesson, Lessons, batches
+from progpo.policy.logprobs import check_model, pack, total_loss
+from progpo.policy.optimisation import AdamWSettings, Optimisation, schedule
+from progpo.policy.sequences import micro_batches
+from progpo.settings.stages import WarmupSettings
+
+#: Points of the learning curve that are kept, about.
+CURVE_POINTS = 200
+#: Seconds between lines of progress.
+REPORT_EVERY = 10.0
+
+
+class Warmup:
+    """A policy's warm-up.
+
+    Args:
+        model: changed in place.
+        lessons: to learn from.
+        settings: of the warm-up.
+
+    Attributes:
+        optimisation: model and optimiser.
+        done: tokens trained on.
+        consumed: lessons trained on, the number of the next one.
+        curve: points of the learning curve (step, tokens, learning_rate, losses, gradient_norm).
+
+    Raises:
+        ProgpoError: an architecture that cannot be trained here.
+    """
+
+    def __init__(self, model: Any, lessons: Lessons, settings: WarmupSettings) -> None:
+        check_model(model)
+        self._lessons, self._settings = lessons, settings
+        adamw = AdamWSettings(settings.learning_rate, settings.betas, settings.weight_decay, settings.max_gradient_norm)
+        self.optimisation = Optimisation(model, adamw, settings.precision)
+        self.done = self.consumed = 0
+        self.curve: list[dict[str, float | int | None]] = []
+
+    def train(self, save: Callable[[], None] | None = None) -> None:
+        """Train until the budget is used up.
+
+        Args:
+            save: called after every `save_every` optimiser steps.
+        """
+        settings = self._settings
+        every = max(1, settings.tokens // settings.batch_tokens // CURVE_POINTS)
+        started = reported = time.monotonic()
+        before = self.done
+        for following, batch in batches(self._lessons.stream(self.consumed), settings.batch_tokens):
+            if self.done >= settings.tokens:
+                break
+            self.done += sum(len(lesson.tokens) for lesson in batch)
+            self.consumed = following
+            share = schedule(
+                self.done / settings.tokens,
+                settings.warmup_steps * settings.batch_tokens / settings.tokens,
+                settings.min_learning_rate_ratio,
+            )
+            rate = share * settings.learning_rate
+            losses = self._accumulate(batch)
+            norm = self.optimisation.step(rate)
+            if (self.optimisation.steps - 1) % every == 0 or self.done >= settings.tokens:
+                point = {"step": self.optimisation.steps, "tokens": self.done, "learning_rate": rate}
+                self.curve.append({**point, **losses, "gradient_norm": norm})
+            now = time.monotonic()
+            if now - reported >= REPORT_EVERY:
+                reported = now
+                print(
+                    f"warmup: {self.done} of {settings.tokens} tokens, {(self.done - before) / (now - started):.0f} a "
+                    f"second, loss of actions {losses['action_loss']:.3f}",
+                    file=sys.stderr,
+                )
+            if save and self.optimisation.steps % settings.save_every == 0 and self.done < settings.tokens:
+                save()
+
+    def _accumulate(self, batch: Sequence[Lesson]) -> dict[str, float | None]:
+        """Add the gradient of a batch; return its losses: the one trained on, and the means of its two parts."""
+        weights = [np.where(lesson.actions, 1.0, self._settings.observation_loss) for lesson in batch]
+        total = sum(float(item.sum()) for item in weights)
+        sums = np.zeros(2)
+        for part in micro_batches([len(lesson.tokens) for lesson in batch], self._settings.batch_tokens):
+            lessons = [batch[index] for index in part]
+            device = self.optimisation.device
+            packed = pack([item.tokens for item in lessons], [item.positions for item in lessons], device)
+            scaled = np.concatenate([weights[index] for index in part]).astype(np.float32) / np.float32(total)
+            objective = _Objective(
+                torch.from_numpy(scaled).to(device),
+                torch.from_numpy(np.concatenate([item.actions for item in lessons])).to(device),
+                sums,
+            )
+            with self.optimisation.autocast():
+                loss = total_loss(self.optimisation.model, packed, objective)
+            self.optimisation.backward(loss)
+        counts = np.array([sum(int((lesson.actions == kind).sum()) for lesson in batch) for kind in (True, False)])
+        means = [float(value / count) if count else None for value, count in zip(sums, counts, strict=True)]
+        loss = float((sums * [1.0, self._settings.observation_loss]).sum() / total)
+        return {"loss": loss, "action_loss": means[0], "observation_loss": means[1]}
+
+
+class _Objective:
+    """Weighted cross entropy, chunk by chunk; adds up the two parts' unweighted sums in `sums`."""
+
+    def __init__(self, weights: Tensor, actions: Tensor, sums: np.ndarray) -> None:
+        self._weights, self._actions, self._sums = weights, actions, sums
+
+    def __call__(self, found: Tensor, entropies: Tensor | None, part: slice) -> Tensor:
+        actions = self._actions[part]
+        with torch.no_grad():
+            of_actions = float(found[actions].sum())
+            self._sums -= [of_actions, float(found.sum()) - of_actions]
+        return -found * self._weights[part]

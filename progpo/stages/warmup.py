@@ -1,0 +1,223 @@
+"""Stage `warmup`: demonstrations in, a policy that imitates them out."""
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import envs
+from progpo import __version__
+from progpo.artifacts import (
+    FOLDER_MANIFEST,
+    atomic,
+    atomic_folder,
+    clean_partial,
+    manifest_path,
+    sha256,
+    write_json,
+    write_manifest,
+)
+from progpo.errors import ProgpoError
+from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, save_files
+from progpo.settings import canonical
+from progpo.settings.experiment import WarmupStage
+from progpo.trajectories.read import read_shard, to_trajectories
+from progpo.trajectories.records import Trajectory
+
+if TYPE_CHECKING:
+    from progpo.policy.warmup import Warmup
+
+#: What a demonstration is read for.
+COLUMNS = (
+    *("task", "task_type", "observation", "next_observation", "action", "valid", "reward"),
+    *("terminated", "truncated", "imitate"),
+)
+
+
+def run(
+    settings: WarmupStage,
+    demonstrations: Sequence[Path],
+    seed: int,
+    output: Path,
+    metrics: Path,
+    strict: bool = False,
+) -> None:
+    """Make the policy and train it on demonstrations.
+
+    Every `save_every` optimiser steps the state is saved in `<output folder>.progress`, from which a killed run goes
+    on, to the same bits.
+
+    Args:
+        settings: the policy, how to warm it up, and the environment (for the augmentation of its texts).
+        demonstrations: Parquet files; their order changes nothing.
+        seed: of weights, order and names.
+        output: folder of the policy, or the manifest in it.
+        metrics: JSON file: totals, and the learning curve.
+        strict: whether the demonstrations must have manifests.
+
+    Raises:
+        ProgpoError: demonstrations or a checkpoint that cannot be used.
+    """
+    import torch
+
+    from progpo.policy.lessons import Lessons
+    from progpo.policy.precision import compute_dtype
+    from progpo.policy.rendering import make_renderer
+    from progpo.policy.warmup import Warmup
+
+    folder = output.parent if output.name == FOLDER_MANIFEST else output
+    clean_partial(folder)
+    clean_partial(metrics)
+    torch.set_num_threads(settings.warmup.threads)
+    demonstrations = sorted(demonstrations)
+    shown = _read(demonstrations, strict)
+    policy = _make(settings, shown, seed)
+    renderer = make_renderer(policy)
+    augment = envs.entry(settings.environment).load("augment") if settings.warmup.augment else None
+    observations = settings.warmup.observation_loss > 0
+    warmup = Warmup(policy.model, Lessons(shown, renderer, augment, observations, seed), settings.warmup)
+    progress = _Progress(folder, _key(settings, demonstrations, seed))
+    progress.load(warmup)
+    size = sum(item.numel() for item in policy.model.parameters())
+    dtype = str(compute_dtype(settings.warmup.precision)).removeprefix("torch.")
+    print(
+        f"warmup: {len(shown)} demonstrations, {size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}",
+        file=sys.stderr,
+    )
+    warmup.train(lambda: progress.save(warmup))
+    found = {
+        "demonstrations": len(shown),
+        "lessons": warmup.consumed,
+        "parameters": size,
+        "vocabulary": policy.model.config.vocab_size,
+        "precision": dtype,
+        "tokens": warmup.done,
+        "optimizer_steps": warmup.optimisation.steps,
+        "final": warmup.curve[-1],
+        "curve": warmup.curve,
+    }
+    with atomic_folder(folder) as place:
+        save_files(policy, place)
+        write_json(metrics, found)
+        write_manifest(
+            place,
+            "warmup",
+            settings.model_dump(mode="json"),
+            files=[*(file for file in place.rglob("*") if file.is_file()), metrics],
+            inputs=demonstrations,
+            facts={
+                "fingerprint": policy.fingerprint,
+                "tokenizer_fingerprint": policy.tokenizer_fingerprint,
+                "layout": policy.settings.resolved_layout,
+                "iteration": 0,
+                "seed": seed,
+            },
+            at=folder,
+        )
+    progress.remove()
+    last = warmup.curve[-1]
+    print(
+        f"warmup: {warmup.done} tokens in {warmup.optimisation.steps} steps; loss of actions {last['action_loss']:.3f}",
+        file=sys.stderr,
+    )
+
+
+def _read(demonstrations: Sequence[Path], strict: bool) -> list[Trajectory]:
+    shown: list[Trajectory] = []
+    for path in demonstrations:
+        table, metadata = read_shard(path, COLUMNS, strict=strict, optional=("admissible",))
+        if metadata and metadata.kind != "demonstration":
+            raise ProgpoError(f"{path}: holds {metadata.kind}s, not demonstrations; see `progpo demonstrate`")
+        shown += to_trajectories(table)
+    if not shown:
+        raise ProgpoError(f"{', '.join(map(str, demonstrations))}: no demonstration to learn from")
+    return shown
+
+
+def _make(settings: WarmupStage, shown: Sequence[Trajectory], seed: int) -> Policy:
+    """Make the policy as it is before training."""
+    if settings.policy.init == "pretrained":
+        policy = load_pretrained(settings.policy)
+    else:
+        texts = []
+        for trajectory in shown:
+            for step in trajectory.steps:
+                texts += [step.observation, step.action]
+            texts.append(trajectory.steps[-1].next_observation)
+        policy = create_scratch(settings.policy, texts, seed)
+    if settings.policy.lists_admissible and not any(step.admissible for item in shown for step in item.steps):
+        raise ProgpoError(
+            "policy.admissible: the demonstrations do not tell the admissible actions; make them anew with "
+            "`progpo demonstrate`, or set `admissible: false`"
+        )
+    return policy
+
+
+def _key(settings: WarmupStage, demonstrations: Sequence[Path], seed: int) -> str:
+    """Return what a saved state must agree in to be taken up."""
+    import torch
+
+    places = [manifest_path(path) for path in demonstrations]
+    digests = [sha256(place if place.exists() else path) for place, path in zip(places, demonstrations, strict=True)]
+    parts = [canonical(settings), digests, seed, __version__, torch.__version__]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class _Progress:
+    """The saved state of an unfinished warm-up: one file, beside the output."""
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self._folder = folder.with_name(folder.name + ".progress")
+        self._file = self._folder / "state.safetensors"
+        self._key = key
+
+    def save(self, warmup: "Warmup") -> None:
+        from safetensors.torch import save_file
+
+        tensors = {f"model/{name}": item.detach().cpu() for name, item in _parameters(warmup).items()}
+        tensors |= {f"optimizer/{name}": item for name, item in warmup.optimisation.state().items()}
+        facts = {
+            "key": self._key,
+            "steps": warmup.optimisation.steps,
+            "done": warmup.done,
+            "consumed": warmup.consumed,
+            "curve": warmup.curve,
+        }
+        clean_partial(self._file)
+        with atomic(self._file) as temporary:
+            save_file(tensors, temporary, {"facts": json.dumps(facts)})
+
+    def load(self, warmup: "Warmup") -> None:
+        """Take up a saved state, if there is one of the same settings and inputs; else remove it."""
+        import torch
+        from safetensors import SafetensorError, safe_open
+
+        if not self._folder.exists():
+            return
+        try:
+            with safe_open(self._file, "pt") as opened:
+                facts: dict[str, Any] = json.loads(opened.metadata()["facts"])
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError, ValueError):
+            facts, tensors = {}, {}
+        if facts.get("key") != self._key:
+            print(f"warmup: {self._folder} is of other settings or inputs: not taken up, removed", file=sys.stderr)
+            self.remove()
+            return
+        with torch.no_grad():
+            for name, item in _parameters(warmup).items():
+                item.copy_(tensors.pop(f"model/{name}"))
+        moments = {name.removeprefix("optimizer/"): item for name, item in tensors.items()}
+        warmup.optimisation.restore(moments, facts["steps"], self._file)
+        warmup.done, warmup.consumed, warmup.curve = facts["done"], facts["consumed"], facts["curve"]
+        print(f"warmup: goes on after {warmup.done} tokens, from {self._folder}", file=sys.stderr)
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _parameters(warmup: "Warmup") -> dict[str, Any]:
+    return dict(warmup.optimisation.model.named_parameters())
