@@ -79,13 +79,12 @@ def _load(path: Path, strict: bool) -> Mapping[str, Any]:
 
 
 def _curve(path: Path, data: Mapping[str, Any]) -> Mapping[str, float]:
-    overall = data.get("overall", data)
     try:
         return {
-            "success": overall["success_rate"],
-            "failed_fraction": overall["failed_fraction"],
-            "first_visit_rate": overall["first_visit_rate"],
-            "valid_rate": overall["valid_rate"],
+            "success": data["success_rate"],
+            "failed_fraction": data["failed_fraction"],
+            "first_visit_rate": data["first_visit_rate"],
+            "valid_rate": data["valid_action_rate"],
         }
     except KeyError as error:
         raise ProgpoError(f"{path}: lacks {error}; was it made by `progpo advantages`?") from None

@@ -31,8 +31,8 @@ def evaluation(root: Path, seed: int, policy: str, successes: int) -> Path:
 
 def iteration(root: Path, seed: int, arm: str, number: int, success: float) -> Path:
     path = root / f"seed-{seed}" / arm / f"iteration-{number:03d}" / "advantages.json"
-    overall = {"success_rate": success, "failed_fraction": 0.5, "first_visit_rate": 0.3, "valid_rate": 0.9}
-    write_json(path, {"overall": overall, "types": {}})
+    overall = {"success_rate": success, "failed_fraction": 0.5, "first_visit_rate": 0.3, "valid_action_rate": 0.9}
+    write_json(path, {**overall, "by_task_type": {}})
     table = path.with_name("advantages.parquet")
     table.write_text("")
     write_manifest(table, "advantages", {}, [table, path])
