@@ -117,7 +117,7 @@ class RaggedCache:
             scale: of the scores.
 
         Returns:
-            (N, H, D).
+            (N, H, D), in the cache's dtype.
         """
         kept_keys, kept_values = self._keys[layer], self._values[layer]
         kept_keys[chunks.rows, :, chunks.positions] = keys.to(kept_keys.dtype)
@@ -125,13 +125,14 @@ class RaggedCache:
         for source, row, length in chunks.copies:
             kept_keys[row, :, :length] = kept_keys[source, :, :length]
             kept_values[row, :, :length] = kept_values[source, :, :length]
+        queries = queries.to(kept_keys.dtype) * scale
         _, heads, size = queries.shape
         shared = heads // self._shape[1]
         out = torch.empty_like(queries)
 
         # The last new token of every row, all rows at once.
         rows, longest = len(self.lengths), chunks.mask.shape[-1]
-        q = (queries[chunks.last] * scale).view(-1, shared, size)
+        q = queries[chunks.last].view(-1, shared, size)
         k = kept_keys[:rows].view(-1, kept_keys.shape[2], size)[:, :longest]
         v = kept_values[:rows].view(-1, kept_values.shape[2], size)[:, :longest]
         weights = torch.softmax(torch.baddbmm(chunks.mask, q, k.transpose(1, 2)), -1)
@@ -141,7 +142,7 @@ class RaggedCache:
         for row, start, number, before in chunks.longer:
             end = before + number
             # (K, G n, D): the queries that share keys, one after another.
-            q = (queries[start : start + number] * scale).view(number, -1, shared, size)
+            q = queries[start : start + number].view(number, -1, shared, size)
             q = q.permute(1, 2, 0, 3).reshape(-1, shared * number, size)
             k, v = kept_keys[row, :, :end], kept_values[row, :, :end]
             scores = torch.bmm(q, k.transpose(1, 2)).view(-1, number, end)

@@ -1,5 +1,6 @@
 """A small environment and small policies for the tests of the pipeline's parts."""
 
+import os
 from pathlib import Path
 
 import corridor
@@ -8,6 +9,9 @@ import pytest
 from envs import Task
 from progpo.policy.checkpoint import Policy, create_scratch
 from progpo.settings.stages import PolicySettings
+
+# Before torch is imported: on matrices this small, more threads wait for each other longer than they compute.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 CHATML = (
     "{% for message in messages %}"
