@@ -1,0 +1,158 @@
+"""The rollout stage: shards, progress, refusals."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from progpo import artifacts
+from progpo.errors import ProgpoError
+from progpo.policy import play as playing
+from progpo.policy.checkpoint import save_files
+from progpo.settings.base import validate
+from progpo.settings.experiment import RolloutStage, TasksStage
+from progpo.stages import rollout
+from progpo.stages import tasks as tasks_stage
+from progpo.tasks import load_tasks, tasks_of_iteration
+from progpo.trajectories.read import read_shards, to_trajectories
+
+SAMPLING = {"tasks": 4, "group_size": 2, "shards": 2, "batch": 8}
+
+
+def settings(**sampling) -> RolloutStage:
+    data = {"environment": {"name": "corridor", "max_steps": 3}, "rollout": {**SAMPLING, **sampling}}
+    return validate(RolloutStage, data, "test")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, scratch) -> Path:
+    """A folder with tasks and a policy, made by their stages."""
+    folder = tmp_path_factory.mktemp("made")
+    tasks_stage.run(validate(TasksStage, {"environment": "corridor", "tasks": {}}, "test"), folder / "tasks")
+    with artifacts.atomic_folder(folder / "policy") as place:
+        save_files(scratch, place)
+        artifacts.write_manifest(place, "warmup", {}, list(place.iterdir()), at=folder / "policy")
+    return folder
+
+
+def run(made: Path, output: Path, shard: int = 0, seed: int = 5, iteration: int = 1, strict=True, **sampling) -> Path:
+    rollout.run(settings(**sampling), made / "tasks", made / "policy", seed, iteration, shard, output, strict=strict)
+    return output
+
+
+@pytest.fixture(scope="module")
+def shards(made, tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("shards")
+    return [run(made, folder / f"shard-{number}.parquet", number) for number in range(2)]
+
+
+def test_shards_hold_the_iteration_s_groups(made, shards):
+    table, metadata = read_shards(shards, strict=True)
+    trajectories = to_trajectories(table)
+    assert [(item.group, item.trajectory) for item in trajectories] == [(g, t) for g in range(4) for t in range(2)]
+    chosen = tasks_of_iteration(load_tasks(made / "tasks", "train"), 5, 1, 4)
+    assert [item.task for item in trajectories[::2]] == [task.id for task in chosen]
+    assert [item.kind for item in metadata] == ["rollout"] * 2
+    assert metadata[0].policy == artifacts.read_manifest(shards[0]).facts["fingerprint"]
+    assert metadata[0].temperature == 1.0
+    assert all(step.response_logprobs for item in trajectories for step in item.steps)
+
+
+def test_a_second_run_writes_the_same_bytes(made, shards, tmp_path):
+    again = run(made, tmp_path / "shard-0.parquet")
+    assert again.read_bytes() == shards[0].read_bytes()
+    names = [path.with_name(f"{path.name}.manifest.json") for path in (again, shards[0])]
+    contents = [artifacts.read_manifest(name) for name in names]
+    assert contents[0].facts == contents[1].facts
+    assert contents[0].files == contents[1].files
+
+
+def test_the_number_of_shards_changes_no_token(made, shards, tmp_path):
+    whole = [run(made, tmp_path / "shard-0.parquet", shards=1)]
+    tables = [read_shards(paths)[0] for paths in (whole, shards)]
+    for name in ("group", "trajectory", "step", "task", "action", "context_tokens", "response_tokens"):
+        assert tables[0][name].to_pylist() == tables[1][name].to_pylist()
+
+
+def test_seed_and_iteration_change_the_draws(made, shards, tmp_path):
+    tokens = [pq.read_table(shards[0])["response_tokens"].to_pylist()]
+    for number, key in enumerate([{"seed": 6}, {"iteration": 2}]):
+        tokens.append(pq.read_table(run(made, tmp_path / f"{number}.parquet", **key))["response_tokens"].to_pylist())
+    assert tokens[0] != tokens[1]
+    assert tokens[0] != tokens[2]
+
+
+def test_saved_progress_is_taken_up_to_the_same_bytes(made, tmp_path, monkeypatch):
+    options = {"shards": 1, "save_groups": 1}
+    whole = run(made, tmp_path / "whole.parquet", **options)
+    assert not (tmp_path / "whole.parquet.progress").exists()
+
+    played = []
+    usual = playing.play
+
+    def dying(policy, episodes, *args, **kwargs):
+        if len(played) == 2:
+            raise KeyboardInterrupt
+        played.append({episode.group for episode in episodes})
+        return usual(policy, episodes, *args, **kwargs)
+
+    monkeypatch.setattr(playing, "play", dying)
+    output = tmp_path / "resumed.parquet"
+    with pytest.raises(KeyboardInterrupt):
+        run(made, output, **options)
+    assert not output.exists()
+    (tmp_path / "resumed.parquet.123.partial").write_bytes(b"half")
+    monkeypatch.setattr(
+        playing, "play", lambda policy, episodes, *a, **k: played.append(0) or usual(policy, episodes, *a, **k)
+    )
+    run(made, output, **options)
+    assert len(played) == 4
+    assert output.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.glob("resumed*")) == [
+        "resumed.parquet",
+        "resumed.parquet.manifest.json",
+    ]
+
+
+def test_progress_of_another_making_is_not_taken(made, tmp_path, capsys):
+    output = tmp_path / "shard.parquet"
+    place = tmp_path / "shard.parquet.progress"
+    place.mkdir()
+    (place / "made-from.json").write_text("{}")
+    (place / "groups-00000-00000.parquet").write_bytes(b"of something else")
+    run(made, output, save_groups=1)
+    assert "starting anew" in capsys.readouterr().err
+    assert output.exists()
+
+
+def test_bad_input_is_refused_and_nothing_written(made, tmp_path):
+    output = tmp_path / "shard.parquet"
+    copy = tmp_path / "made"
+
+    def refused(match: str, **changes) -> None:
+        with pytest.raises(ProgpoError, match=match):
+            run(copy, output, **changes)
+        assert not output.exists()
+
+    shutil.copytree(made, copy)
+    refused("--shard 2: there are 2", shard=2)
+    refused("--iteration 0", iteration=0)
+    (copy / "policy" / "model.safetensors").write_bytes(b"other")
+    refused(r"model.safetensors: changed")
+    shutil.rmtree(copy / "policy")
+    refused("policy: no such policy folder")
+    (copy / "tasks" / "tasks.jsonl").unlink()
+    refused(r"tasks.jsonl: missing")
+
+
+def test_without_manifests_only_strict_refuses(made, tmp_path):
+    copy = tmp_path / "made"
+    shutil.copytree(made, copy)
+    for folder in ("tasks", "policy"):
+        (copy / folder / "manifest.json").unlink()
+    with pytest.raises(ProgpoError, match=r"manifest\.json: missing"):
+        run(copy, tmp_path / "shard.parquet")
+    run(copy, tmp_path / "shard.parquet", strict=False)
+    inputs = artifacts.read_manifest(tmp_path / "shard.parquet").inputs
+    assert sorted(inputs) == ["made/policy/progpo.json", "made/tasks/tasks.jsonl"]
