@@ -14,6 +14,8 @@ from torch import Tensor
 
 #: Positions that a row has room for at first; doubled as rows outgrow it.
 FIRST_CAPACITY = 256
+#: Most tokens of one row whose scores exist at once.
+TILE = 256
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Chunks:
         rows, positions: (N,) where each token's keys and values go.
         last: (B,) index of each row's last new token among the N.
         mask: (B K, 1, L) added to the scores of the rows' last tokens: 0, or -inf beyond the row's end.
-        longer: rows with more than one new token: (row, first index among the N, number of tokens less the last one,
+        longer: the new tokens before the last of a row, in pieces: (row, first index among the N, number of tokens,
             position of the first).
         copies: rows that begin as another one does: (that row, this row, number of positions taken over).
     """
@@ -53,6 +55,7 @@ class RaggedCache:
         self.limit = limit
         self.lengths: list[int] = []
         self._shape = (rows, heads, size)
+        self._future = torch.full((TILE, TILE), -torch.inf, dtype=dtype, device=device).triu_(1)
         shape = (rows, heads, min(FIRST_CAPACITY, limit), size)
         # Zeros: what lies beyond a row's end is read with weight 0, and must be a number.
         self._keys, self._values = (
@@ -94,9 +97,9 @@ class RaggedCache:
         beyond = torch.arange(max(after)) >= torch.tensor(after)[:, None]
         mask = torch.zeros(beyond.shape, dtype=self._keys[0].dtype).masked_fill_(beyond, -torch.inf)
         longer = [
-            (row, start, count - 1, length)
+            (row, start + tile, min(TILE, count - 1 - tile), length + tile)
             for row, (start, count, length) in enumerate(zip(starts.tolist(), counts, before, strict=True))
-            if count > 1
+            for tile in range(0, count - 1, TILE)
         ]
         self.lengths = after
         return Chunks(
@@ -125,32 +128,30 @@ class RaggedCache:
         for source, row, length in chunks.copies:
             kept_keys[row, :, :length] = kept_keys[source, :, :length]
             kept_values[row, :, :length] = kept_values[source, :, :length]
-        queries = queries.to(kept_keys.dtype) * scale
-        _, heads, size = queries.shape
+        count, heads, size = queries.shape
         shared = heads // self._shape[1]
+        # (K, G, N, D): a row's queries of one head are one piece of memory.
+        queries = queries.to(kept_keys.dtype).mul(scale).view(count, -1, shared, size).permute(1, 2, 0, 3).contiguous()
         out = torch.empty_like(queries)
 
         # The last new token of every row, all rows at once.
         rows, longest = len(self.lengths), chunks.mask.shape[-1]
-        q = queries[chunks.last].view(-1, shared, size)
+        q = queries[:, :, chunks.last].permute(2, 0, 1, 3).reshape(-1, shared, size)
         k = kept_keys[:rows].view(-1, kept_keys.shape[2], size)[:, :longest]
         v = kept_values[:rows].view(-1, kept_values.shape[2], size)[:, :longest]
         weights = torch.softmax(torch.baddbmm(chunks.mask, q, k.transpose(1, 2)), -1)
-        out[chunks.last] = torch.bmm(weights, v).view(rows, heads, size)
+        out[:, :, chunks.last] = torch.bmm(weights, v).view(rows, -1, shared, size).permute(1, 2, 0, 3)
 
         # The tokens before it, row by row: few rows have any.
         for row, start, number, before in chunks.longer:
             end = before + number
-            # (K, G n, D): the queries that share keys, one after another.
-            q = queries[start : start + number].view(number, -1, shared, size)
-            q = q.permute(1, 2, 0, 3).reshape(-1, shared * number, size)
-            k, v = kept_keys[row, :, :end], kept_values[row, :, :end]
-            scores = torch.bmm(q, k.transpose(1, 2)).view(-1, number, end)
-            future = torch.full((number, number), -torch.inf, dtype=scores.dtype, device=scores.device).triu_(1)
-            scores[:, :, before:] += future
-            attended = torch.bmm(torch.softmax(scores, -1).view(-1, shared * number, end), v)
-            out[start : start + number] = attended.view(heads, number, size).transpose(0, 1)
-        return out
+            q = queries[:, :, start : start + number].reshape(-1, shared * number, size)
+            scores = torch.bmm(q, kept_keys[row, :, :end].transpose(1, 2)).view(-1, number, end)
+            scores[:, :, before:] += self._future[:number, :number]
+            weights = torch.softmax(scores, -1).view(-1, shared * number, end)
+            attended = torch.bmm(weights, kept_values[row, :, :end])
+            out[:, :, start : start + number] = attended.view(-1, shared, number, size)
+        return out.permute(2, 0, 1, 3).reshape(count, heads, size)
 
     def rewind(self, row: int, length: int) -> None:
         """Forget what a row holds beyond `length` positions."""

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from progpo.errors import ProgpoError
+from progpo.policy import packed
 from progpo.policy.cache import Chunks, RaggedCache
+from progpo.policy.decoder import Decoder
 
 #: The name under which transformers knows our attention.
 RAGGED = "progpo_ragged"
@@ -50,6 +52,7 @@ class Sampler:
             autocast or model.dtype,
             model.device,
         )
+        self.decoder = Decoder(model, autocast or model.dtype, limit) if packed.supported(model) else None
 
     def logits(self, chunks: Sequence[Sequence[int]]) -> Tensor:
         """Let every open conversation read its new tokens.
@@ -61,7 +64,7 @@ class Sampler:
             (B, vocabulary), float32: of what follows each chunk.
         """
         counts, copies = [], []
-        packed: list[int] = []
+        unread: list[int] = []
         begun: dict[tuple[int, ...], int] = {}
         for row, chunk in enumerate(chunks):
             tokens = chunk
@@ -71,10 +74,14 @@ class Sampler:
                     copies.append((source, row, len(chunk) - 1))
                     tokens = chunk[-1:]
             counts.append(len(tokens))
-            packed += tokens
+            unread += tokens
         placed = self.cache.place(counts, copies)
-        with torch.inference_mode(), self._autocast():
-            return _stock_logits(self.model, self.cache, torch.tensor(packed, device=self.model.device), placed).float()
+        tokens = torch.tensor(unread, device=self.model.device)
+        with torch.inference_mode():
+            if self.decoder:
+                return self.decoder.logits(tokens, placed, self.cache)
+            with self._autocast():
+                return _stock_logits(self.model, self.cache, tokens, placed).float()
 
     def _autocast(self) -> Any:
         if self.autocast is None:
@@ -137,5 +144,5 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention as transformers calls it: query (1, H, N, D), key and value (1, K, N, D)."""
     cache, chunks = progpo
-    packed = (item[0].transpose(0, 1) for item in (query, key, value))
-    return cache.attend(module.layer_idx, chunks, *packed, scale=scaling)[None], None
+    tokens_first = (item[0].transpose(0, 1) for item in (query, key, value))
+    return cache.attend(module.layer_idx, chunks, *tokens_first, scale=scaling)[None], None
