@@ -83,7 +83,10 @@ def parse_problem(text: str) -> Problem:
     )
     if parts is None:
         _check_brackets(text)
-        raise ProblemError("the PDDL problem has no plain :domain alfred, :objects, :init and :goal, in this order")
+        for section in (":domain alfred", ":objects", ":init", ":goal"):
+            if section not in " ".join(text.split()):
+                raise ProblemError(f"the PDDL problem has no {section}")
+        raise UnsupportedGameError("a PDDL problem with other sections than the domain, objects, init and goal")
     declared = _objects(parts[1])
     facts = _facts(parts[2])
     return Problem(facts, _named(facts, declared), _canonical(parts[3]))
