@@ -76,19 +76,22 @@ class RaggedCache:
         self.lengths.pop()
 
     def place(self, counts: Sequence[int], copies: Sequence[tuple[int, int, int]] = ()) -> Chunks:
-        """Make room for new tokens, `counts[row]` of each row in use, at least one.
+        """Make room for new tokens.
 
         Args:
+            counts: of each row in use. Where it is 0, one token that stands for nothing must be read: it is written
+                beyond the row's end, and does not count.
             copies: (source row, row, length): a row that begins with the first `length` new tokens of another, and
                 takes their keys and values over; both are empty so far.
         """
         for _, row, length in copies:
             self.lengths[row] = length
         before = self.lengths
-        after = [length + count for length, count in zip(before, counts, strict=True)]
+        read = [max(count, 1) for count in counts]
+        after = [length + count for length, count in zip(before, read, strict=True)]
         self._reserve(max(after))
         device = self._keys[0].device
-        amounts = torch.tensor(counts)
+        amounts = torch.tensor(read)
         ends = amounts.cumsum(0)
         starts = ends - amounts
         rows = torch.arange(len(counts)).repeat_interleave(amounts)
@@ -98,10 +101,10 @@ class RaggedCache:
         mask = torch.zeros(beyond.shape, dtype=self._keys[0].dtype).masked_fill_(beyond, -torch.inf)
         longer = [
             (row, start + tile, min(TILE, count - 1 - tile), length + tile)
-            for row, (start, count, length) in enumerate(zip(starts.tolist(), counts, before, strict=True))
+            for row, (start, count, length) in enumerate(zip(starts.tolist(), read, before, strict=True))
             for tile in range(0, count - 1, TILE)
         ]
-        self.lengths = after
+        self.lengths = [length + count for length, count in zip(before, counts, strict=True)]
         return Chunks(
             rows.to(device),
             positions.to(device),

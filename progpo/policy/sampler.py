@@ -20,6 +20,8 @@ from progpo.policy.decoder import Decoder
 
 #: The name under which transformers knows our attention.
 RAGGED = "progpo_ragged"
+#: Most tokens that the model reads at once; bounds the memory that long prompts take.
+MOST_TOKENS = 8192
 
 
 class Sampler:
@@ -63,20 +65,32 @@ class Sampler:
         Returns:
             (B, vocabulary), float32: of what follows each chunk.
         """
-        counts, copies = [], []
-        unread: list[int] = []
+        copies: list[tuple[int, int, int]] = []
+        unread: list[Sequence[int]] = []
         begun: dict[tuple[int, ...], int] = {}
         for row, chunk in enumerate(chunks):
-            tokens = chunk
+            unread.append(chunk)
             if self.cache.lengths[row] == 0 and len(chunk) > 1:
                 source = begun.setdefault(tuple(chunk), row)
                 if source != row:
+                    # A group's episodes begin alike: the beginning is read once.
                     copies.append((source, row, len(chunk) - 1))
-                    tokens = chunk[-1:]
-            counts.append(len(tokens))
-            unread += tokens
-        placed = self.cache.place(counts, copies)
-        tokens = torch.tensor(unread, device=self.model.device)
+                    unread[-1] = chunk[-1:]
+        while sum(map(len, unread)) > MOST_TOKENS:
+            room, pieces = MOST_TOKENS, []
+            for tokens in unread:
+                pieces.append(tokens[: min(len(tokens) - 1, room)])
+                room -= len(pieces[-1])
+            if room == MOST_TOKENS:
+                break
+            self._read(pieces, ())
+            unread = [tokens[len(piece) :] for tokens, piece in zip(unread, pieces, strict=True)]
+        return self._read(unread, copies)
+
+    def _read(self, chunks: Sequence[Sequence[int]], copies: Sequence[tuple[int, int, int]]) -> Tensor:
+        placed = self.cache.place([len(chunk) for chunk in chunks], copies)
+        filler = (0,)
+        tokens = torch.tensor([token for chunk in chunks for token in chunk or filler], device=self.model.device)
         with torch.inference_mode():
             if self.decoder:
                 return self.decoder.logits(tokens, placed, self.cache)

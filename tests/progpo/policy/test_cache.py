@@ -8,6 +8,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from progpo.errors import ProgpoError
+from progpo.policy import sampler as sampling
 from progpo.policy.sampler import Sampler
 
 SIZES = {"vocab_size": 90, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3}
@@ -42,7 +43,9 @@ def conversations(count, rng):
     return found
 
 
-def test_every_chunk_s_logits_are_those_of_a_full_pass(model):
+@pytest.mark.parametrize("most", [8192, 40, 3])
+def test_every_chunk_s_logits_are_those_of_a_full_pass(model, most, monkeypatch):
+    monkeypatch.setattr(sampling, "MOST_TOKENS", most)
     rng = random.Random(0)
     waiting, rows = conversations(12, rng), 5
     with torch.no_grad():
