@@ -11,7 +11,9 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from progpo.artifacts import FOLDER_MANIFEST, check, sha256, write_json
@@ -24,6 +26,8 @@ from progpo.settings.stages import PolicySettings
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from progpo.policy.qwen2 import Qwen2ForCausalLM
 
 SETTINGS_FILE = "progpo.json"
 #: What the fingerprints are taken over, by glob pattern.
@@ -48,15 +52,16 @@ class Policy:
     """A policy in memory.
 
     Attributes:
-        model: in eval mode, float32 unless asked otherwise.
-        tokenizer: its tokenizer.
+        model: in eval mode, float32 unless asked otherwise: one of transformers, or what stands for it
+            (`progpo.policy.qwen2`).
+        tokenizer: of transformers, or what stands for it.
         settings: how it reads and answers.
         fingerprint: of weights, config and tokenizer as they lie on disk; empty before the first save.
         tokenizer_fingerprint: of the tokenizer's files; empty before the first save.
     """
 
-    model: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerFast"
+    model: "PreTrainedModel | Qwen2ForCausalLM"
+    tokenizer: "PreTrainedTokenizerFast | LoadedTokenizer"
     settings: PolicySettings
     fingerprint: str = ""
     tokenizer_fingerprint: str = ""
@@ -91,6 +96,7 @@ def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream("weights", seed).integers(2**62)))
         model = Qwen2ForCausalLM(config).eval()
+    _quiet()
     return Policy(model, tokenizer, settings)
 
 
@@ -133,7 +139,6 @@ def save_files(policy: Policy, folder: Path) -> None:
 
     The same policy gives the same bytes, whether it was made here or loaded from a folder.
     """
-    _quiet()
     policy.model.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
     _forget_provenance(folder)
@@ -163,9 +168,9 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
     """
     import torch
     from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-    _quiet()
+    from progpo.policy import qwen2
+
     folder = path.parent if path.name == FOLDER_MANIFEST else path
     if not folder.is_dir():
         raise ProgpoError(f"{folder}: no such policy folder")
@@ -176,9 +181,11 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
         if name not in digests:
             raise ProgpoError(f"{folder}: no {what} ({name}) in this policy; rerun the stage that makes it")
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or torch.float32, local_files_only=True)
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, SafetensorError) as error:
+        # On an accelerator transformers' own model is used: what computes on the other is for the processor.
+        lean = qwen2.loadable(folder) and not torch.accelerator.is_available()
+        model = (qwen2.load if lean else _load_stock)(folder, dtype or torch.float32)
+        tokenizer = LoadedTokenizer(folder)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ProgpoError(f"{folder}: not a checkpoint that can be loaded: {_line(error)}") from None
     return Policy(
         model.eval(),
@@ -187,6 +194,53 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
         _combine(digests, MODEL_FILES + TOKENIZER_FILES),
         _combine(digests, TOKENIZER_FILES),
     )
+
+
+class LoadedTokenizer:
+    """The tokenizer of a policy's folder.
+
+    The tokens are had from `tokenizer.json` alone; transformers is imported (which takes its time) and its
+    `PreTrainedTokenizerFast` asked where something else is wanted. The files are kept as they were, to be saved again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        self._files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for pattern in TOKENIZER_FILES
+            for path in folder.glob(pattern)
+        }
+        self.backend_tokenizer = Tokenizer.from_str(self._files["tokenizer.json"].decode())
+
+    @cached_property
+    def _full(self) -> "PreTrainedTokenizerFast":
+        from transformers import PreTrainedTokenizerFast
+
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(Path(folder))
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._full, name)
+
+    def __len__(self) -> int:
+        return len(self._full)
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write the files into a folder."""
+        for name, content in self._files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(content)
+
+
+def _load_stock(folder: Path, dtype: "torch.dtype") -> "PreTrainedModel":
+    from transformers import AutoModelForCausalLM
+
+    _quiet()
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
 
 
 def read_settings(folder: Path) -> PolicySettings:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import Policy
-from progpo.policy.tokenizer import ACTION
+from progpo.policy.tokenizer import ACTION, END, SPECIAL
 
 History = Sequence[tuple[str, str]]
 
@@ -96,10 +96,9 @@ class PlainRenderer(Renderer):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self.end_id = policy.tokenizer.eos_token_id
+        self.end_id, self._action = (self._tokenizer.token_to_id(token) for token in (END, ACTION))
         self.end_ids = frozenset([self.end_id])
-        self._action = policy.tokenizer.convert_tokens_to_ids(ACTION)
-        self._special = frozenset(policy.tokenizer.all_special_ids)
+        self._special = frozenset(self._tokenizer.token_to_id(token) for token in SPECIAL)
         self._tokenizer.encode_special_tokens = True
 
     def _observe(self, observation: str, admissible: Sequence[str]) -> list[int]:

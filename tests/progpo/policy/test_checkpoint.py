@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ def test_a_saved_policy_comes_back_and_is_saved_to_the_same_bytes(scratch, tmp_p
     first = save(scratch, tmp_path / "first")
     loaded = load_policy(first / "manifest.json")
     second = save(loaded, tmp_path / "second")
-    for name, parameter in scratch.model.state_dict().items():
+    for name, parameter in scratch.model.named_parameters():
         assert torch.equal(parameter, loaded.model.state_dict()[name])
     assert loaded.settings == scratch.settings
     assert loaded.tokenizer.get_vocab() == scratch.tokenizer.get_vocab()
@@ -104,6 +106,18 @@ def test_an_unusable_checkpoint_is_refused(pretrained, tmp_path, spoil, message)
     with pytest.raises(ProgpoError, match=message) as error:
         load_pretrained(PolicySettings(init="pretrained", path=str(folder)))
     assert "\n" not in str(error.value)
+
+
+def test_loading_and_sampling_do_not_import_transformers(scratch, tmp_path):
+    folder = save(scratch, tmp_path / "policy")
+    code = (
+        "import sys; from pathlib import Path; from progpo.policy.checkpoint import load_policy;"
+        "from progpo.policy.play import make_renderer, Sampler;"
+        f"policy = load_policy(Path({str(folder)!r})); make_renderer(policy);"
+        "sampler = Sampler(policy.model, 1, 64, 1.0); sampler.cache.open(); sampler.logits([[1, 2]]);"
+        "assert 'torch' in sys.modules and 'transformers' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def shorten(folder: Path) -> None:
