@@ -155,13 +155,14 @@ def save_files(policy: Policy, folder: Path) -> None:
     )
 
 
-def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = None) -> Policy:
+def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = None, stock: bool = False) -> Policy:
     """Load a policy that a stage made.
 
     Args:
         path: its folder, or the manifest inside.
         strict: whether a folder without manifest is refused.
         dtype: of the weights; float32 by default.
+        stock: whether the model must be one of transformers.
 
     Raises:
         ProgpoError: files that are missing, damaged or not those of a policy.
@@ -182,7 +183,7 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
             raise ProgpoError(f"{folder}: no {what} ({name}) in this policy; rerun the stage that makes it")
     try:
         # On an accelerator transformers' own model is used: what computes on the other is for the processor.
-        lean = qwen2.loadable(folder) and not torch.accelerator.is_available()
+        lean = not stock and qwen2.loadable(folder) and not torch.accelerator.is_available()
         model = (qwen2.load if lean else _load_stock)(folder, dtype or torch.float32)
         tokenizer = LoadedTokenizer(folder)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
