@@ -56,11 +56,9 @@ class RaggedCache:
         self.lengths: list[int] = []
         self._shape = (rows, heads, size)
         self._future = torch.full((TILE, TILE), -torch.inf, dtype=dtype, device=device).triu_(1)
-        shape = (rows, heads, min(FIRST_CAPACITY, limit), size)
-        # Zeros: what lies beyond a row's end is read with weight 0, and must be a number.
-        self._keys, self._values = (
-            [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)] for _ in range(2)
-        )
+        # Keys and values. Zeros: what lies beyond a row's end is read with weight 0, and must be a number.
+        shape = (2, rows, heads, min(FIRST_CAPACITY, limit), size)
+        self._kept = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
 
     def open(self) -> int:
         """Take a free row into use and return its index."""
@@ -90,7 +88,7 @@ class RaggedCache:
         read = [max(count, 1) for count in counts]
         after = [length + count for length, count in zip(before, read, strict=True)]
         self._reserve(max(after))
-        device = self._keys[0].device
+        device = self._kept[0].device
         amounts = torch.tensor(read)
         ends = amounts.cumsum(0)
         starts = ends - amounts
@@ -98,7 +96,7 @@ class RaggedCache:
         offsets = torch.tensor(before) - starts
         positions = torch.arange(int(ends[-1])) + offsets[rows]
         beyond = torch.arange(max(after)) >= torch.tensor(after)[:, None]
-        mask = torch.zeros(beyond.shape, dtype=self._keys[0].dtype).masked_fill_(beyond, -torch.inf)
+        mask = torch.zeros(beyond.shape, dtype=self._kept[0].dtype).masked_fill_(beyond, -torch.inf)
         longer = [
             (row, start + tile, min(TILE, count - 1 - tile), length + tile)
             for row, (start, count, length) in enumerate(zip(starts.tolist(), read, before, strict=True))
@@ -114,65 +112,57 @@ class RaggedCache:
             list(copies),
         )
 
-    def attend(self, layer: int, chunks: Chunks, queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+    def attend(self, layer: int, chunks: Chunks, queries: Tensor, fresh: Tensor) -> Tensor:
         """Write the new keys and values of a layer, and let the new tokens attend to their rows' past.
 
         Args:
-            queries: (N, H, D), rotated.
-            keys, values: (N, K, D), rotated.
-            scale: of the scores.
+            queries: (N, H, D), rotated and scaled.
+            fresh: (N, 2, K, D), the keys, rotated, and the values.
 
         Returns:
             (N, H, D), in the cache's dtype.
         """
-        kept_keys, kept_values = self._keys[layer], self._values[layer]
-        kept_keys[chunks.rows, :, chunks.positions] = keys.to(kept_keys.dtype)
-        kept_values[chunks.rows, :, chunks.positions] = values.to(kept_values.dtype)
+        kept = self._kept[layer]
+        kept[:, chunks.rows, :, chunks.positions] = fresh.to(kept.dtype)
         for source, row, length in chunks.copies:
-            kept_keys[row, :, :length] = kept_keys[source, :, :length]
-            kept_values[row, :, :length] = kept_values[source, :, :length]
-        count, heads, size = queries.shape
-        shared = heads // self._shape[1]
-        # (K, G, N, D): a row's queries of one head are one piece of memory.
-        queries = queries.to(kept_keys.dtype).mul(scale).view(count, -1, shared, size).permute(1, 2, 0, 3).contiguous()
+            kept[:, row, :, :length] = kept[:, source, :, :length]
+        # (N, K, G, D)
+        queries = queries.to(kept.dtype).unflatten(1, (fresh.shape[2], -1))
         out = torch.empty_like(queries)
+        _, _, shared, size = queries.shape
 
         # The last new token of every row, all rows at once.
-        rows, longest = len(self.lengths), chunks.mask.shape[-1]
-        q = queries[:, :, chunks.last].permute(2, 0, 1, 3).reshape(-1, shared, size)
-        k = kept_keys[:rows].view(-1, kept_keys.shape[2], size)[:, :longest]
-        v = kept_values[:rows].view(-1, kept_values.shape[2], size)[:, :longest]
-        weights = torch.softmax(torch.baddbmm(chunks.mask, q, k.transpose(1, 2)), -1)
-        out[:, :, chunks.last] = torch.bmm(weights, v).view(rows, -1, shared, size).permute(1, 2, 0, 3)
+        keys, values = kept[:, : len(self.lengths)].flatten(1, 2)[:, :, : chunks.mask.shape[-1]]
+        scores = torch.baddbmm(chunks.mask, queries[chunks.last].flatten(0, 1), keys.transpose(1, 2))
+        attended = torch.bmm(torch.softmax(scores, -1), values)
+        out[chunks.last] = attended.view(-1, *queries.shape[1:])
 
         # The tokens before it, row by row: few rows have any.
         for row, start, number, before in chunks.longer:
-            end = before + number
-            q = queries[:, :, start : start + number].reshape(-1, shared * number, size)
-            scores = torch.bmm(q, kept_keys[row, :, :end].transpose(1, 2)).view(-1, number, end)
-            scores[:, :, before:] += self._future[:number, :number]
-            weights = torch.softmax(scores, -1).view(-1, shared * number, end)
-            attended = torch.bmm(weights, kept_values[row, :, :end])
-            out[:, :, start : start + number] = attended.view(-1, shared, number, size)
-        return out.permute(2, 0, 1, 3).reshape(count, heads, size)
+            keys, values = kept[:, row, :, : before + number]
+            q = queries[start : start + number].transpose(0, 1).reshape(-1, number * shared, size)
+            scores = torch.bmm(q, keys.transpose(1, 2))
+            scores.view(-1, number, shared, before + number)[..., before:] += self._future[:number, None, :number]
+            attended = torch.bmm(torch.softmax(scores, -1), values)
+            out[start : start + number] = attended.view(-1, number, shared, size).transpose(0, 1)
+        return out.flatten(1, 2)
 
     def rewind(self, row: int, length: int) -> None:
         """Forget what a row holds beyond `length` positions."""
         self.lengths[row] = min(self.lengths[row], length)
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        for kept in (*self._keys, *self._values):
-            kept[target, :, :length] = kept[source, :, :length]
+        for kept in self._kept:
+            kept[:, target, :, :length] = kept[:, source, :, :length]
 
     def _reserve(self, length: int) -> None:
-        capacity = self._keys[0].shape[2]
+        capacity = self._kept[0].shape[3]
         if length <= capacity:
             return
         if length > self.limit:
             raise ValueError(f"{length} positions, beyond the cache's limit of {self.limit}")
         rows, heads, size = self._shape
         larger = min(self.limit, max(length, 2 * capacity))
-        for kept in (self._keys, self._values):
-            for layer, old in enumerate(kept):
-                kept[layer] = old.new_zeros(rows, heads, larger, size)
-                kept[layer][: len(self.lengths), :, :capacity] = old[: len(self.lengths)]
+        for layer, old in enumerate(self._kept):
+            self._kept[layer] = old.new_zeros(2, rows, heads, larger, size)
+            self._kept[layer][:, : len(self.lengths), :, :capacity] = old[:, : len(self.lengths)]

@@ -45,16 +45,16 @@ class Decoder:
         """Return the logits (B, vocabulary) after each row's new tokens (N,), and put these into the cache."""
         x = F.embedding(tokens, self._embedding)
         cos, sin = self._cos[chunks.positions], self._sin[chunks.positions]
-        both, half = self._heads + self._shared, cos.shape[-1]
-        last = len(self._layers) - 1
+        half, last = cos.shape[-1], len(self._layers) - 1
         for number, layer in enumerate(self._layers):
-            qkv = F.linear(self._normed(x), layer.qkv, layer.qkv_bias).view(len(x), -1, 2 * half).float()
-            a, b = qkv[:, :both, :half], qkv[:, :both, half:]
-            turned = torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-            attended = cache.attend(
-                number, chunks, turned[:, : self._heads], turned[:, self._heads :], qkv[:, both:], 1.0
-            )
-            attended = attended.flatten(1)
+            # (N, H + 2 K, D): queries, keys, values.
+            qkv = F.linear(self._normed(x), layer.qkv, layer.qkv_bias).float().unflatten(1, (-1, 2 * half))
+            turning = qkv[:, : self._heads + self._shared]
+            a, b = turning[..., :half], turning[..., half:]
+            turned = torch.mul(a, cos).addcmul_(b, sin, value=-1), torch.mul(b, cos).addcmul_(a, sin)
+            torch.cat(turned, -1, out=turning)
+            queries, fresh = qkv[:, : self._heads], qkv[:, self._heads :].unflatten(1, (2, -1))
+            attended = cache.attend(number, chunks, queries, fresh).flatten(1)
             if number == last:
                 # Of the last layer only the rows' last tokens are of use.
                 attended, x = attended[chunks.last], x[chunks.last]

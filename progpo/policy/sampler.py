@@ -158,5 +158,5 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention as transformers calls it: query (1, H, N, D), key and value (1, K, N, D)."""
     cache, chunks = progpo
-    tokens_first = (item[0].transpose(0, 1) for item in (query, key, value))
-    return cache.attend(module.layer_idx, chunks, *tokens_first, scale=scaling)[None], None
+    queries, keys, values = (item[0].transpose(0, 1) for item in (query, key, value))
+    return cache.attend(module.layer_idx, chunks, queries * scaling, torch.stack((keys, values), 1))[None], None

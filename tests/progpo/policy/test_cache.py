@@ -132,5 +132,5 @@ def test_bfloat16_is_near(model):
     for sampler in (exact, rough):
         sampler.cache.open()
         sampler.cache.open()
-    assert rough.cache._keys[0].dtype == torch.bfloat16
+    assert rough.cache._kept[0].dtype == torch.bfloat16
     assert torch.allclose(rough.logits(tokens), exact.logits(tokens), atol=0.02)
