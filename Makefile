@@ -28,3 +28,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# Each prints a table: the project beside a named peer, in one run. On a machine that does nothing else it takes about a
+# quarter of an hour. ALFWORLD_DATA, where set, gives the engines the official games.
+bench: setup
+	python -m benchmarks.advantages
+	python -m benchmarks.alfworld $(if $(ALFWORLD_DATA),--data $(ALFWORLD_DATA))
+	python -m benchmarks.rollout
+	python -m benchmarks.update
