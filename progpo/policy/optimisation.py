@@ -43,6 +43,7 @@ class Optimisation:
     def __init__(self, model: Any, settings: AdamWSettings, precision: str) -> None:
         self._settings = settings
         self._accelerator = _accelerator(precision)
+        self.model = model.to(self._accelerator.device)
         self._named = {name: item for name, item in model.named_parameters() if item.requires_grad}
         matrices = [item for item in self._named.values() if item.dim() > 1]
         others = [item for item in self._named.values() if item.dim() <= 1]
@@ -51,7 +52,8 @@ class Optimisation:
             {"params": others, "weight_decay": 0.0},
         ]
         optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=True)
-        self.model, self._optimizer = self._accelerator.prepare(model, optimizer)
+        # Not the model: its own forward pass shall stay as it is, precision is a matter of `autocast`.
+        self._optimizer = self._accelerator.prepare(optimizer)
         self.steps = 0
 
     @property

@@ -20,8 +20,9 @@ from progpo.artifacts import (
     write_manifest,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import Policy, load_policy, save_files
+from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files
 from progpo.settings.stages import UpdateSettings
+from progpo.stages.rollout import recorded_input
 from progpo.trajectories.read import read_shards
 from progpo.trajectories.schema import Metadata
 
@@ -67,11 +68,11 @@ def run(
     given = load_policy(policy, strict)
     sequences, trajectories, metadata = _read(given, policy, shards, advantages, iteration, strict)
     temperature = metadata.temperature if metadata and metadata.temperature else 1.0
-    inputs = [policy, *shards, advantages]
+    inputs = [recorded_input(policy, SETTINGS_FILE), *shards, advantages]
     target = None
     if settings.kl:
         target = _load_reference(reference, given, strict)
-        inputs.append(_folder(reference))
+        inputs.append(recorded_input(_folder(reference), SETTINGS_FILE))
 
     import torch
 

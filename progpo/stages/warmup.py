@@ -73,7 +73,7 @@ def run(
     clean_partial(metrics)
     torch.set_num_threads(settings.warmup.threads)
     demonstrations = sorted(demonstrations)
-    shown = _read(demonstrations, strict)
+    shown = _read(demonstrations, settings.policy.lists_admissible, strict)
     policy = _make(settings, shown, seed)
     renderer = make_renderer(policy)
     augment = envs.entry(settings.environment).load("augment") if settings.warmup.augment else None
@@ -125,10 +125,12 @@ def run(
     )
 
 
-def _read(demonstrations: Sequence[Path], strict: bool) -> list[Trajectory]:
+def _read(demonstrations: Sequence[Path], admissible: bool, strict: bool) -> list[Trajectory]:
+    """Read demonstrations; the lists of admissible actions, which are long, only where prompts tell them."""
     shown: list[Trajectory] = []
     for path in demonstrations:
-        table, metadata = read_shard(path, COLUMNS, strict=strict, optional=("admissible",))
+        optional = ("admissible",) if admissible else ()
+        table, metadata = read_shard(path, COLUMNS, strict=strict, optional=optional)
         if metadata and metadata.kind != "demonstration":
             raise ProgpoError(f"{path}: holds {metadata.kind}s, not demonstrations; see `progpo demonstrate`")
         shown += to_trajectories(table)

@@ -62,7 +62,9 @@ def test_precision_of_one_stage_does_not_bind_the_next() -> None:
     for precision, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         optimisation = Optimisation(make_model(), SETTINGS, precision)
         with optimisation.autocast():
-            assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype is dtype
+            assert optimisation.model(torch.ones(2, 3)).dtype is dtype
+        # Outside, the model computes as ever.
+        assert optimisation.model(torch.ones(2, 3)).dtype is torch.float32
 
 
 def test_schedule_rises_linearly_and_falls_as_a_cosine() -> None:

@@ -38,9 +38,7 @@ def stock(model: Qwen2ForCausalLM, tokens: Tensor, rows: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("kept", [0, packed.KEPT_WEIGHTS])
-def test_values_and_gradients_are_the_stock_model_s(
-    kv_heads: int, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_and_gradients_are_the_stock_model_s(kv_heads: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "TILE", 16)
     monkeypatch.setattr(packed, "KEPT_WEIGHTS", kept)
     model = make_model(kv_heads)

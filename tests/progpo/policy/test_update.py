@@ -139,14 +139,14 @@ def test_size_of_the_forward_passes_changes_nothing(scratch: Policy, sampled: An
 
 def test_what_has_no_gradient_is_skipped_and_still_counts(scratch: Policy, sampled: Any) -> None:
     sequences, trajectories = sampled
-    model, metrics = run(scratch, sampled, kl=0.0)
+    _, metrics = run(scratch, sampled, kl=0.0)
     dead = sum(not item.advantages.any() for item in sequences)
     assert dead > 0
     assert metrics["zero_advantage_share"] == pytest.approx(dead / trajectories)
     assert metrics["computed_sequences"] == len(sequences) - dead
     assert metrics["computed_tokens"] < metrics["tokens"]
     # The same as with everything computed, by a KL term too small to matter.
-    other, all_metrics = run(scratch, sampled, kl=1e-30)
+    _, all_metrics = run(scratch, sampled, kl=1e-30)
     assert all_metrics["computed_tokens"] == metrics["tokens"]
     assert all_metrics["loss"] == pytest.approx(metrics["loss"], rel=1e-5)
     assert all_metrics["gradient_norm"] == pytest.approx(metrics["gradient_norm"], rel=1e-5)
