@@ -85,7 +85,7 @@ def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) ->
         intermediate_size=settings.intermediate_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
-        num_key_value_heads=settings.heads,
+        num_key_value_heads=settings.kv_heads,
         max_position_embeddings=settings.max_context_tokens,
         tie_word_embeddings=True,
         bos_token_id=None,
