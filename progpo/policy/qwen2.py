@@ -47,8 +47,7 @@ def load(folder: Path, dtype: torch.dtype) -> "Qwen2ForCausalLM":
         for name in (CONFIG, GENERATION_CONFIG)
         if (folder / name).is_file()
     }
-    with torch.device("meta"):
-        model = Qwen2ForCausalLM(files)
+    model = Qwen2ForCausalLM(files)
     weights = {name: weight.to(dtype) for name, weight in load_file(folder / WEIGHTS).items()}
     model.load_state_dict(weights, assign=True)
     return model
@@ -68,7 +67,7 @@ class Qwen2ForCausalLM(nn.Module):
         self.generation_config = SimpleNamespace(**json.loads(files.get(GENERATION_CONFIG, "{}")))
         self.model = Qwen2Model(self.config)
         if not self.config.tie_word_embeddings:
-            self.lm_head = nn.Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
+            self.lm_head = Linear(self.config.hidden_size, self.config.vocab_size, bias=False)
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +96,7 @@ class Qwen2ForCausalLM(nn.Module):
 class Qwen2Model(nn.Module):
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.norm = Norm(config)
         self.rotary_emb = Rotary(config)
@@ -127,10 +126,10 @@ class Attention(nn.Module):
         heads, shared = config.num_attention_heads, config.num_key_value_heads
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
         self.scaling = self.head_dim**-0.5
-        self.q_proj = nn.Linear(config.hidden_size, heads * self.head_dim)
-        self.k_proj = nn.Linear(config.hidden_size, shared * self.head_dim)
-        self.v_proj = nn.Linear(config.hidden_size, shared * self.head_dim)
-        self.o_proj = nn.Linear(heads * self.head_dim, config.hidden_size, bias=False)
+        self.q_proj = Linear(config.hidden_size, heads * self.head_dim)
+        self.k_proj = Linear(config.hidden_size, shared * self.head_dim)
+        self.v_proj = Linear(config.hidden_size, shared * self.head_dim)
+        self.o_proj = Linear(heads * self.head_dim, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
         # (B, H or K, T, D)
@@ -148,12 +147,35 @@ class Gated(nn.Module):
 
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+        self.gate_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Linear(nn.Module):
+    """As torch's, but without first values: those of torch's take as long as loading, and the weights are loaded."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Embedding(nn.Module):
+    """As torch's, but without first values."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(count, size))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return F.embedding(tokens, self.weight)
 
 
 class Norm(nn.Module):
