@@ -52,7 +52,7 @@ def test_warmup_setting_reruns_all_that_follows_it(copy: Run) -> None:
 def test_one_stage_alone(copy: Run) -> None:
     target = "artifacts/tiny/seed-0/grpo/iteration-001/advantages.parquet"
     before = copy.contents()
-    result = copy("--forcerun", "advantages", "--until", "advantages", "--", target)
+    result = copy("--force", "--", target)
     assert result.returncode == 0, result.stdout
     assert copy.contents() == before
 
