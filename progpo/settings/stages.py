@@ -10,6 +10,7 @@ Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
@@ -48,9 +49,9 @@ class PolicySettings(Settings):
             its oldest steps first.
         max_response_tokens: longest response; null: 16 for plain, 512 for think_action.
         hidden_size, layers, heads, intermediate_size: the Qwen2 made from scratch.
-    """
         kv_heads: key/value heads that the query heads share (arXiv 1911.02150): one makes the cache, which is what
             sampling mostly reads, four times smaller than four.
+    """
 
     init: Literal["scratch", "pretrained"] = "scratch"
     path: str | None = None
@@ -63,8 +64,8 @@ class PolicySettings(Settings):
     hidden_size: Count = 128
     layers: Count = 4
     heads: Count = 4
-    intermediate_size: Count = 384
     kv_heads: Count = 1
+    intermediate_size: Count = 384
 
     @model_validator(mode="after")
     def _coherent(self) -> "PolicySettings":
@@ -74,9 +75,9 @@ class PolicySettings(Settings):
             raise ValueError("path: only with `init: pretrained`")
         if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
             raise ValueError("hidden_size: must be an even multiple of `heads`")
-        if self.init == "scratch" and self.response == "think_action":
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads: {self.heads} heads cannot share {self.kv_heads} evenly")
+        if self.init == "scratch" and self.response == "think_action":
             raise ValueError("response: a policy made from scratch has no thoughts to tell; use `plain`")
         if self.response_limit >= self.max_context_tokens:
             raise ValueError(
@@ -125,7 +126,7 @@ class WarmupSettings(Settings):
     learning_rate: Positive = 3e-3
     min_learning_rate_ratio: Share = 0.05
     warmup_steps: Annotated[int, Field(ge=0)] = 60
-    betas: tuple[Share, Share] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     weight_decay: NonNegative = 0.01
     max_gradient_norm: Positive = 1.0
     observation_loss: NonNegative = 0.3
@@ -185,7 +186,7 @@ class UpdateSettings(Settings):
     minibatches: Count = 1
     batch_tokens: Count = 16384
     learning_rate: NonNegative = 1e-4
-    betas: tuple[Share, Share] = (0.9, 0.999)
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
     weight_decay: NonNegative = 0.0
     max_gradient_norm: Positive = 1.0
     clip: Positive = 0.2
