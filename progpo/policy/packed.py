@@ -25,6 +25,8 @@ from torch.nn import functional as F
 TILE = 192
 #: Most attention weights that one layer keeps for the backward pass; beyond, they are computed again there.
 KEPT_WEIGHTS = 1 << 24
+#: Sequences in bfloat16 are lengthened to a multiple of this.
+ROUND = 16
 
 
 def supported(model: Any) -> bool:
@@ -58,9 +60,12 @@ def hidden_states(model: Any, tokens: Tensor, lengths: Sequence[int], rows: Tens
     base, config = model.model, model.config
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     size = base.layers[0].self_attn.head_dim
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else model.dtype
+    wanted = len(rows)
+    if dtype == torch.bfloat16:
+        tokens, lengths, rows = _rounded(tokens, lengths, rows)
     bounds = [0, *accumulate(lengths)]
     x = base.embed_tokens(tokens)
-    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
     positions = torch.cat([torch.arange(length) for length in lengths])
     # The module repeats the D/2 frequencies to fill D columns.
     cos, sin = (
@@ -84,7 +89,31 @@ def hidden_states(model: Any, tokens: Tensor, lengths: Sequence[int], rows: Tens
         h = _Norm.apply(x, norm.weight, norm.variance_epsilon, dtype)
         gated = _Gate.apply(F.linear(h, mlp.gate_proj.weight), F.linear(h, mlp.up_proj.weight))
         x = x + F.linear(gated, mlp.down_proj.weight)
-    return _Norm.apply(x, base.norm.weight, base.norm.variance_epsilon, x.dtype)
+    return _Norm.apply(x[:wanted], base.norm.weight, base.norm.variance_epsilon, x.dtype)
+
+
+def _rounded(tokens: Tensor, lengths: Sequence[int], rows: Tensor) -> tuple[Tensor, list[int], Tensor]:
+    """Lengthen sequences, their sum and the number of rows to a few round numbers; rows in front are as before.
+
+    The library that multiplies bfloat16 matrices compiles a kernel for each new shape, which takes as long as a
+    product does. What is added stands after each sequence's end, where nothing attends to it.
+    """
+    longer = [-(-length // ROUND) * ROUND for length in lengths]
+    longer[-1] += _up(sum(longer)) - sum(longer)
+    starts, new_starts = (torch.tensor([0, *accumulate(item)][:-1]) for item in (lengths, longer))
+    owners = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    places = torch.arange(len(tokens)) + (new_starts - starts)[owners]
+    padded = tokens.new_zeros(sum(longer))
+    padded[places] = tokens
+    chosen = rows.new_zeros(_up(len(rows)))
+    chosen[: len(rows)] = places[rows]
+    return padded, longer, chosen
+
+
+def _up(count: int) -> int:
+    """Round up by at most a sixteenth, to one of 16 numbers between powers of two, all multiples of `ROUND`."""
+    grain = max(ROUND, 1 << max(count.bit_length() - 5, 0))
+    return -(-count // grain) * grain
 
 
 class _Norm(Function):

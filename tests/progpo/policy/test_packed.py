@@ -84,3 +84,24 @@ def test_other_models_are_not_supported() -> None:
     assert packed.supported(model)
     model.config.layer_types = ["sliding_attention"] * 3
     assert not packed.supported(model)
+
+
+def test_rounding_for_bfloat16_leaves_the_sequences_as_they_are() -> None:
+    tokens = torch.arange(sum(LENGTHS))
+    rows = torch.tensor([0, 6, 7, 8, 70])
+    padded, lengths, chosen = packed._rounded(tokens, LENGTHS, rows)
+    assert [length % packed.ROUND for length in lengths] == [0, 0, 0, 0]
+    assert len(padded) == sum(lengths)
+    assert padded[chosen[: len(rows)]].tolist() == tokens[rows].tolist()
+    start = 0
+    for part, length in zip(tokens.split(LENGTHS), lengths, strict=True):
+        assert padded[start : start + len(part)].tolist() == part.tolist()
+        start += length
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 300, 1000, 4097, 100_000])
+def test_round_numbers_are_few_and_near(count: int) -> None:
+    rounded = packed._up(count)
+    assert count <= rounded < count * 17 / 16 + packed.ROUND
+    assert rounded % packed.ROUND == 0
+    assert len({packed._up(number) for number in range(1024, 2048)}) <= 17
