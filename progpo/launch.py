@@ -1,6 +1,5 @@
 """Start snakemake on the project's workflow, taking up where a killed run stopped."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -54,9 +53,9 @@ def launch(arguments: Sequence[str]) -> int:
         status = subprocess.call([*snakemake, "--unlock", "--quiet", "all", *_where(arguments)])
         if status:
             return status
-    command = [*snakemake, "--rerun-incomplete", *arguments]
+    command = [*snakemake, "--rerun-incomplete", "--show-failed-logs", *arguments]
     print("progpo: snakemake", *command[3:], file=sys.stderr, flush=True)
-    return subprocess.call(command, env={**os.environ})
+    return subprocess.call(command)
 
 
 def _where(arguments: Sequence[str]) -> list[str]:
