@@ -204,10 +204,9 @@ def check(artifact: Path, strict: bool = True) -> Manifest | None:
         return None
     found = damage(artifact)
     if found:
-        place = manifest_path(artifact)
-        raise ProgpoError(
-            "\n".join(found) + f"\nremedy: delete {place} and run snakemake again (it makes the artifact anew)"
-        )
+        # Snakemake does not miss a deleted file whose descendants are there: it must be told.
+        target = manifest_path(artifact) if artifact.is_dir() else artifact
+        raise ProgpoError("\n".join(found) + f"\nremedy: snakemake --cores all --forcerun {target}")
     return read_manifest(artifact)
 
 

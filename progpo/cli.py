@@ -199,7 +199,8 @@ def verify(
 
     found = find(folder)
     if found:
-        raise ProgpoError("\n".join([*found, f"{len(found)} damaged; delete the manifests named and run again"]))
+        remedy = "remedy: snakemake --cores all --forcerun FILE, with the output that is damaged or out of date"
+        raise ProgpoError("\n".join([*found, remedy]))
     typer.echo(f"{folder}: all artifacts are as they were written")
 
 
