@@ -12,6 +12,8 @@ from torch import Tensor
 from progpo.errors import ProgpoError
 from progpo.policy.precision import compute_dtype
 
+#: Added to the root of the second moment.
+EPSILON = 1e-8
 #: The optimiser's tensors in a state file: "<moment>/<parameter>".
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -29,11 +31,13 @@ class AdamWSettings:
 class Optimisation:
     """A model in training.
 
+    AdamW is written out, since torch's imports torch's compiler, which takes longer than many an update.
+
     Args:
         model: its parameters are changed in place; it stays in eval mode (no dropout), so that its log-probabilities
             are those that the sampler saw.
         settings: of AdamW. Only matrices decay, not gains and biases.
-        precision: "float32", "bfloat16" or "auto": of the forward pass. Parameters and moments are float32.
+        precision: "float32", "bfloat16" or "auto": of the forward pass. Parameters and moments keep their dtype.
 
     Attributes:
         model: on the device that accelerate chose.
@@ -43,17 +47,10 @@ class Optimisation:
     def __init__(self, model: Any, settings: AdamWSettings, precision: str) -> None:
         self._settings = settings
         self._accelerator = _accelerator(precision)
+        # Not prepared by accelerate: its own forward pass shall stay as it is, precision is a matter of `autocast`.
         self.model = model.to(self._accelerator.device)
         self._named = {name: item for name, item in model.named_parameters() if item.requires_grad}
-        matrices = [item for item in self._named.values() if item.dim() > 1]
-        others = [item for item in self._named.values() if item.dim() <= 1]
-        groups = [
-            {"params": matrices, "weight_decay": settings.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, fused=True)
-        # Not the model: its own forward pass shall stay as it is, precision is a matter of `autocast`.
-        self._optimizer = self._accelerator.prepare(optimizer)
+        self._moments = {name: (torch.zeros_like(item), torch.zeros_like(item)) for name, item in self._named.items()}
         self.steps = 0
 
     @property
@@ -68,29 +65,37 @@ class Optimisation:
         """Add a loss's gradient to what has accumulated."""
         self._accelerator.backward(loss)
 
+    @torch.no_grad()
     def step(self, learning_rate: float | None = None) -> float:
         """Take an optimiser step with the accumulated gradient, and clear it.
 
         Returns:
             The gradient's norm before clipping.
         """
-        if learning_rate is not None:
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
-        norm = self._accelerator.clip_grad_norm_(self._named.values(), self._settings.max_gradient_norm)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+        settings = self._settings
+        rate = settings.learning_rate if learning_rate is None else learning_rate
+        first, second = settings.betas
         self.steps += 1
+        norm = self._accelerator.clip_grad_norm_(self._named.values(), settings.max_gradient_norm)
+        for name, item in self._named.items():
+            if item.grad is None:
+                continue
+            mean, square = self._moments[name]
+            mean.lerp_(item.grad, 1 - first)
+            square.mul_(second).addcmul_(item.grad, item.grad, value=1 - second)
+            if item.dim() > 1:
+                item.mul_(1 - rate * settings.weight_decay)
+            deviation = square.div(1 - second**self.steps).sqrt_().add_(EPSILON)
+            item.addcdiv_(mean, deviation, value=-rate / (1 - first**self.steps))
+            item.grad = None
         return float(norm)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the moments of all parameters that were ever stepped, on the CPU, by "<moment>/<parameter>"."""
-        states = self._optimizer.optimizer.state
+        """Return the moments by "<moment>/<parameter>", on the CPU; changed by the next step."""
         return {
-            f"{moment}/{name}": states[item][moment].cpu()
-            for name, item in self._named.items()
-            if item in states
-            for moment in MOMENTS
+            f"{moment}/{name}": tensor.cpu()
+            for name, pair in self._moments.items()
+            for moment, tensor in zip(MOMENTS, pair, strict=True)
         }
 
     def restore(self, state: Mapping[str, Tensor], steps: int, where: Path) -> None:
@@ -104,18 +109,13 @@ class Optimisation:
         Raises:
             ProgpoError: a state of other parameters than this model's.
         """
-        shapes = {name: item.shape for name, item in self._named.items()}
-        for name, tensor in state.items():
-            moment, _, parameter = name.partition("/")
-            if moment not in MOMENTS or shapes.get(parameter) != tensor.shape:
+        ours = self.state()
+        for name in sorted({*ours, *state}):
+            if name not in ours or name not in state or ours[name].shape != state[name].shape:
                 raise ProgpoError(f"{where}: not the optimiser state of this policy ({name}); make the policy anew")
-        states = self._optimizer.optimizer.state
-        for name, item in self._named.items():
-            if f"{MOMENTS[0]}/{name}" in state:
-                # Its step count is a float32 tensor beside the parameter, as the fused kernel wants it.
-                count = torch.tensor(float(steps), device=item.device)
-                moments = {moment: state[f"{moment}/{name}"].to(item.device).clone() for moment in MOMENTS}
-                states[item] = {"step": count, **moments}
+        for name, pair in self._moments.items():
+            for moment, tensor in zip(MOMENTS, pair, strict=True):
+                tensor.copy_(state[f"{moment}/{name}"])
         self.steps = steps
 
 

@@ -1,4 +1,4 @@
-"""Qwen2's forward and backward pass over packed sequences, for the processor.
+"""Qwen2's forward and backward pass over packed sequences.
 
 The stock model reads a padded batch. Here the tokens of all sequences stand one after another without padding, and
 attention runs inside each sequence alone. What is computed is the same; how differs:
@@ -38,7 +38,6 @@ def supported(model: Any) -> bool:
         and set(config.layer_types) == {"full_attention"}
         and config.hidden_act == "silu"
         and not (model.training and config.attention_dropout)
-        and model.device.type == "cpu"
         and model.dtype != torch.bfloat16
     )
 
@@ -60,13 +59,15 @@ def hidden_states(model: Any, tokens: Tensor, lengths: Sequence[int], rows: Tens
     base, config = model.model, model.config
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     size = base.layers[0].self_attn.head_dim
-    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else model.dtype
+    device = tokens.device
+    autocast = torch.is_autocast_enabled(device.type)
+    dtype = torch.get_autocast_dtype(device.type) if autocast else model.dtype
     wanted = len(rows)
-    if dtype == torch.bfloat16:
+    if dtype == torch.bfloat16 and device.type == "cpu":
         tokens, lengths, rows = _rounded(tokens, lengths, rows)
     bounds = [0, *accumulate(lengths)]
     x = base.embed_tokens(tokens)
-    positions = torch.cat([torch.arange(length) for length in lengths])
+    positions = torch.cat([torch.arange(length, device=device) for length in lengths])
     # The module repeats the D/2 frequencies to fill D columns.
     cos, sin = (
         item[0, :, : size // 2].t().to(dtype).contiguous() for item in base.rotary_emb(x[None], positions[None])
@@ -241,6 +242,5 @@ def _weights(q: Tensor, k: Tensor, before: int) -> Tensor:
     The other keys are the queries' own.
     """
     scores = torch.bmm(q.transpose(1, 2), k)
-    count = q.shape[2]
-    scores[:, :, before:] += torch.full((count, count), -torch.inf, dtype=scores.dtype).triu_(1)
+    scores[:, :, before:] += torch.full_like(scores[0, :, before:], -torch.inf).triu_(1)
     return torch.softmax(scores, -1)

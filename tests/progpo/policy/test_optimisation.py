@@ -1,5 +1,7 @@
 """AdamW, its schedule and its state."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,39 @@ def test_first_step_is_adamw_s() -> None:
     # Bias-corrected, the first step is the gradient's sign; matrices alone decay.
     torch.testing.assert_close(model.weight.detach(), weight * (1 - 0.1 * 0.5) - 0.1)
     torch.testing.assert_close(model.bias.detach(), bias - 0.1)
+
+
+def test_steps_are_those_of_torch() -> None:
+    model, other = make_model(), make_model()
+    optimisation = Optimisation(model, SETTINGS, "float32")
+    groups = [{"params": [other.weight]}, {"params": [other.bias], "weight_decay": 0.0}]
+    theirs = torch.optim.AdamW(groups, lr=0.1, betas=(0.9, 0.99), weight_decay=0.5)
+    generator = torch.Generator().manual_seed(0)
+    for number in range(5):
+        data = torch.randn(4, 3, generator=generator)
+        optimisation.backward(model(data).square().sum())
+        optimisation.step(0.1 / (number + 1))
+        theirs.zero_grad()
+        other(data).square().sum().backward()
+        torch.nn.utils.clip_grad_norm_(other.parameters(), 1.0)
+        for group in theirs.param_groups:
+            group["lr"] = 0.1 / (number + 1)
+        theirs.step()
+        torch.testing.assert_close(model.weight, other.weight)
+        torch.testing.assert_close(model.bias, other.bias)
+
+
+def test_training_does_not_import_the_compiler() -> None:
+    code = """
+import sys, torch
+from progpo.policy.optimisation import AdamWSettings, Optimisation
+optimisation = Optimisation(torch.nn.Linear(2, 2), AdamWSettings(0.1, (0.9, 0.99), 0.0, 1.0), "auto")
+with optimisation.autocast():
+    optimisation.backward(optimisation.model(torch.ones(1, 2)).float().sum())
+optimisation.step()
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_restored_state_goes_on_to_the_same_bits() -> None:
