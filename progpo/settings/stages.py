@@ -184,7 +184,7 @@ class UpdateSettings(Settings):
 
     epochs: Count = 1
     minibatches: Count = 1
-    batch_tokens: Count = 16384
+    batch_tokens: Count = 8192
     learning_rate: NonNegative = 1e-4
     betas: tuple[Decay, Decay] = (0.9, 0.999)
     weight_decay: NonNegative = 0.0
