@@ -41,21 +41,26 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     policy, sequences, trajectories, temperature = load(given.folder)
+    model = policy.model
+    if given.way == "padded":
+        from transformers import Qwen2ForCausalLM
+
+        model = Qwen2ForCausalLM.from_pretrained(given.folder / "policy", dtype=torch.float32)
     settings = UpdateSettings(kl=given.kl, precision=given.precision, learning_rate=0)
-    reference = copy.deepcopy(policy.model) if given.kl else None
+    reference = copy.deepcopy(model) if given.kl else None
     before = peak()
     if given.way == "packed":
-        updater = Updater(policy.model, reference, settings)
+        updater = Updater(model, reference, settings)
 
         def run() -> None:
             updater.update(sequences, trajectories, temperature, seed=0, iteration=1)
     else:
         autocast = torch.bfloat16 if given.precision == "bfloat16" else None
-        optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.0)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
 
         def run() -> None:
-            padded_loss(policy.model, reference, sequences, trajectories, settings, temperature, autocast)
-            torch.nn.utils.clip_grad_norm_(policy.model.parameters(), settings.max_gradient_norm)
+            padded_loss(model, reference, sequences, trajectories, settings, temperature, autocast)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_gradient_norm)
             optimizer.step()
             optimizer.zero_grad()
 
@@ -77,7 +82,7 @@ def main() -> None:
                 "sequences": len(sequences),
                 "longest": max(lengths),
                 "computed_share": computed_share(sequences) if not given.kl else 1.0,
-                "products": products(policy.model, sequences, 4 if given.kl else 3) / sum(lengths),
+                "products": products(model, sequences, 4 if given.kl else 3) / sum(lengths),
             }
         )
     )
