@@ -26,7 +26,7 @@ from progpo.trajectories.records import Step, Trajectory
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
 
-SIZES = {"hidden_size": 32, "layers": 2, "heads": 2, "intermediate_size": 64}
+SIZES = {"hidden_size": 32, "layers": 2, "heads": 2, "kv_heads": 2, "intermediate_size": 64}
 
 
 @pytest.fixture(scope="module")
