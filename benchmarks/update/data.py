@@ -1,56 +1,42 @@
-"""The trajectories that the update is timed on: those of one real iteration of the default pipeline."""
+"""The trajectories that the update is timed on: those of one iteration, sampled by the default config's warm-up."""
 
 from pathlib import Path
 
+from progpo.settings import load_json
 from progpo.settings.advantages import AdvantageSettings
-from progpo.settings.experiment import DemonstrateStage, RolloutStage, TasksStage, WarmupStage
+from progpo.settings.experiment import DemonstrateStage, RolloutStage, TasksStage, WarmupStage, load_experiment
 from progpo.stages import advantages, demonstrate, rollout, tasks, warmup
 
-#: Enough for a policy whose episodes look as they do in training: some won, most long.
-WARMUP_TOKENS = 400_000
+CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
 SEED = 0
+#: An arm in which every trajectory has an advantage, if only by a penalty.
+ARM = AdvantageSettings.model_validate({"base": "gigpo", "progress": {}, "invalid_penalty": 0.1})
 
 
 def make_iteration(folder: Path) -> None:
-    """Run the stages up to the first advantages into a folder, those that are there already left out."""
-    stages = [
-        ("tasks/manifest.json", lambda place: tasks.run(TasksStage.model_validate({"tasks": {}}), place)),
-        (
-            "demonstrations.parquet",
-            lambda place: demonstrate.run(DemonstrateStage(), folder / "tasks", place, folder / "demonstrations.json"),
-        ),
-        (
-            "policy/manifest.json",
-            lambda place: warmup.run(
-                WarmupStage.model_validate({"warmup": {"tokens": WARMUP_TOKENS, "batch_tokens": 1024}}),
-                [folder / "demonstrations.parquet"],
-                SEED,
-                place,
-                folder / "warmup.json",
-            ),
-        ),
-        *(
-            (
-                f"shard-{shard:02d}.parquet",
-                lambda place, shard=shard: rollout.run(
-                    RolloutStage(), folder / "tasks", folder / "policy", SEED, 1, shard, place
-                ),
-            )
-            for shard in range(RolloutStage().rollout.shards)
-        ),
-        (
-            "advantages.parquet",
-            lambda place: advantages.run(
-                AdvantageSettings.model_validate({"base": "gigpo", "progress": {}, "invalid_penalty": 0.1}),
-                shards_of(folder),
-                place,
-                folder / "advantages.json",
-            ),
-        ),
-    ]
-    for name, make in stages:
-        if not (folder / name).exists():
-            make(folder / name)
+    """Run the stages up to the first advantages into a folder; what is there already stays.
+
+    Tasks, demonstrations and warm-up are those of the embedded default. The rollout has the settings' own defaults: 16
+    tasks by 8 trajectories of at most 50 steps.
+    """
+    default = load_experiment(CONFIG)
+    place = folder / "tasks" / "manifest.json"
+    if not place.exists():
+        tasks.run(load_json(TasksStage, default.stage("tasks")), place)
+    shown = folder / "demonstrations.parquet"
+    if not shown.exists():
+        settings = load_json(DemonstrateStage, default.stage("demonstrate"))
+        demonstrate.run(settings, folder / "tasks", shown, folder / "demonstrations.json")
+    policy = folder / "policy" / "manifest.json"
+    if not policy.exists():
+        warmup.run(load_json(WarmupStage, default.stage("warmup")), [shown], SEED, policy, folder / "warmup.json")
+    settings = RolloutStage()
+    shards = [folder / f"shard-{shard:02d}.parquet" for shard in range(settings.rollout.shards)]
+    for number, shard in enumerate(shards):
+        if not shard.exists():
+            rollout.run(settings, folder / "tasks", folder / "policy", SEED, 1, number, shard)
+    if not (folder / "advantages.parquet").exists():
+        advantages.run(ARM, shards, folder / "advantages.parquet", folder / "advantages.json")
 
 
 def shards_of(folder: Path) -> list[Path]:
