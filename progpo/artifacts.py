@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ FOLDER_MANIFEST = "manifest.json"
 SUFFIX = ".manifest.json"
 #: What an unfinished write is called; never the name of an artifact.
 PARTIAL = ".partial"
+#: A folder that holds one of these was made by a stage (Snakemake removes the manifest before it runs one again).
+MARKERS = (FOLDER_MANIFEST, "progpo.json", "tasks.jsonl")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def atomic(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error is the one to tell
+            temporary.unlink(missing_ok=True)
         raise
 
 
@@ -95,7 +98,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder; on success it replaces `folder`, else it is removed.
 
     Between the removal of the old folder and the renaming there is no folder, never half of one.
+
+    Raises:
+        ProgpoError: the folder holds something, and no stage made it.
     """
+    _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f"{folder.name}.{os.getpid()}{PARTIAL}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -111,6 +118,48 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).exists() for name in MARKERS):
+        raise ProgpoError(f"{folder}: holds other things than a stage's output, which would be lost; name a new folder")
+
+
+def guard(outputs: Sequence[Path], inputs: Sequence[Path] = (), folder: Path | None = None) -> None:
+    """Refuse outputs that could not be written, or that would destroy something, before any work is done.
+
+    Args:
+        outputs: files.
+        inputs: files and folders that the stage reads.
+        folder: the folder that the stage makes, or its manifest.
+
+    Raises:
+        ProgpoError: two outputs in one place, an output on an input or inside the folder, a folder in a file's place
+            or the reverse, a folder that no stage made, a place that cannot be written to.
+    """
+    places = list(outputs)
+    if folder is not None:
+        folder = folder.parent if folder.name == FOLDER_MANIFEST else folder
+        places.append(folder)
+        _refuse_foreign(folder)
+        if folder.exists() and not folder.is_dir():
+            raise ProgpoError(f"{folder}: is a file; name a folder")
+    taken = {item.resolve() for item in inputs}
+    for place in places:
+        resolved = place.resolve()
+        if resolved in taken:
+            raise ProgpoError(f"{place}: is an input or another output too; name another file")
+        taken.add(resolved)
+        if place is not folder:
+            if place.is_dir():
+                raise ProgpoError(f"{place}: is a folder; name a file")
+            if folder is not None and folder.resolve() in resolved.parents:
+                raise ProgpoError(f"{place}: lies in {folder}, which is made anew; name a file beside it")
+        home = next(parent for parent in resolved.parents if parent.exists())
+        if not home.is_dir():
+            raise ProgpoError(f"{place}: {home} is a file, not a folder")
+        if not os.access(home, os.W_OK | os.X_OK):
+            raise ProgpoError(f"{place}: {home} cannot be written to; name another place, or change its permissions")
 
 
 def clean_partial(path: Path) -> None:
@@ -163,8 +212,9 @@ def read_manifest(artifact: Path) -> Manifest:
     """Read an artifact's manifest; raises ProgpoError where it is missing or cannot be read."""
     place = manifest_path(artifact)
     try:
-        data = json.loads(place.read_text(encoding="utf-8"))
-        manifest = Manifest(**data)
+        manifest = Manifest(**json.loads(place.read_text(encoding="utf-8")))
+        if not all(isinstance(part, dict) for part in (manifest.files, manifest.inputs, manifest.facts)):
+            raise ValueError("files, inputs or facts are no mapping")
     except FileNotFoundError:
         raise ProgpoError(f"{place}: missing; rerun the stage that makes {artifact}") from None
     except (OSError, ValueError, TypeError) as error:
@@ -174,12 +224,20 @@ def read_manifest(artifact: Path) -> Manifest:
     return manifest
 
 
-def damage(artifact: Path) -> list[str]:
-    """Return what is wrong with an artifact's files, one line each; empty if all is as its manifest says."""
+def damage(artifact: Path, beside: bool = True) -> list[str]:
+    """Return what is wrong with an artifact's files, one line each; empty if all is as its manifest says.
+
+    Args:
+        artifact: a folder, its manifest, or a file.
+        beside: whether files that lie outside the manifest's folder are looked at too (the metrics beside a policy,
+            which do not travel with a copy of it).
+    """
     manifest = read_manifest(artifact)
     folder = manifest_path(artifact).parent
     found = []
     for name, digest in manifest.files.items():
+        if name.startswith("../") and not beside:
+            continue
         file = folder / name
         if not file.is_file():
             found.append(f"{file}: missing")
@@ -202,7 +260,7 @@ def check(artifact: Path, strict: bool = True) -> Manifest | None:
         if not artifact.exists():
             raise ProgpoError(f"{artifact}: no such file")
         return None
-    found = damage(artifact)
+    found = damage(artifact, beside=False)
     if found:
         # Snakemake does not miss a deleted file whose descendants are there: it must be told.
         target = manifest_path(artifact) if artifact.is_dir() else artifact
@@ -210,23 +268,31 @@ def check(artifact: Path, strict: bool = True) -> Manifest | None:
     return read_manifest(artifact)
 
 
-def verify(root: Path) -> list[str]:
-    """Return all damage below a folder: files missing or changed, artifacts made from others than are there now."""
+def verify(root: Path) -> tuple[list[str], list[str]]:
+    """Look at all artifacts below a folder.
+
+    Returns:
+        What is damaged (files missing or changed, inputs missing), and what is out of date (made from others than are
+        there now: left over from earlier settings, or to be made anew by the next run); a line each.
+
+    Raises:
+        ProgpoError: no such folder, or no artifact in it.
+    """
     if not root.is_dir():
         raise ProgpoError(f"{root}: no such folder")
     manifests = sorted({*root.rglob(FOLDER_MANIFEST), *root.rglob(f"*{SUFFIX}")})
     if not manifests:
         raise ProgpoError(f"{root}: holds no artifact (no manifest below it)")
-    found = []
+    damaged, outdated = [], []
     for place in manifests:
         try:
-            found += damage(place)
+            damaged += damage(place)
             for name, digest in read_manifest(place).inputs.items():
                 source = place.parent / name
                 if not source.exists():
-                    found.append(f"{place}: its input {os.path.normpath(source)} is missing")
+                    damaged.append(f"{place}: its input {os.path.normpath(source)} is missing")
                 elif sha256(source) != digest:
-                    found.append(f"{place}: made from another {os.path.normpath(source)} than is there now")
+                    outdated.append(f"{place}: made from another {os.path.normpath(source)} than is there now")
         except ProgpoError as error:
-            found.append(str(error))
-    return found
+            damaged.append(str(error))
+    return damaged, outdated

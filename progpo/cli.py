@@ -9,6 +9,7 @@ import typer
 
 from envs.base import EnvironmentDataError
 from progpo import __version__
+from progpo.artifacts import guard
 from progpo.errors import ProgpoError
 
 app = typer.Typer(
@@ -54,6 +55,7 @@ def tasks(output: Output, settings: SettingsOption = "{}") -> None:
     from progpo.settings.experiment import TasksStage
     from progpo.stages.tasks import run
 
+    guard([], folder=output)
     run(load_json(TasksStage, settings), output)
 
 
@@ -71,6 +73,7 @@ def demonstrate(
     from progpo.settings.experiment import DemonstrateStage
     from progpo.stages.demonstrate import run
 
+    guard([output, metrics], [tasks])
     run(load_json(DemonstrateStage, settings), tasks, output, metrics, workers=workers, strict=strict)
 
 
@@ -88,6 +91,7 @@ def warmup(
     from progpo.settings.experiment import WarmupStage
     from progpo.stages.warmup import run
 
+    guard([metrics], demonstrations, folder=output)
     run(load_json(WarmupStage, settings), demonstrations, seed, output, metrics, strict=strict)
 
 
@@ -107,6 +111,7 @@ def rollout(
     from progpo.settings.experiment import RolloutStage
     from progpo.stages.rollout import run
 
+    guard([output], [tasks, policy])
     run(load_json(RolloutStage, settings), tasks, policy, seed, iteration, shard, output, strict=strict)
 
 
@@ -123,6 +128,7 @@ def advantages(
     from progpo.settings.advantages import AdvantageSettings
     from progpo.stages.advantages import run
 
+    guard([output, metrics], shards)
     run(load_json(AdvantageSettings, settings), shards, output, metrics, strict=strict)
 
 
@@ -144,6 +150,7 @@ def update(
     from progpo.settings.stages import UpdateSettings
     from progpo.stages.update import run
 
+    guard([metrics], [*shards, policy, advantages, *([reference] if reference else [])], folder=output)
     run(
         load_json(UpdateSettings, settings),
         policy,
@@ -172,6 +179,7 @@ def evaluate(
     from progpo.settings.experiment import EvaluateStage
     from progpo.stages.evaluate import run
 
+    guard([output, summary], [tasks, policy])
     run(load_json(EvaluateStage, settings), tasks, policy, output, summary, strict=strict)
 
 
@@ -194,13 +202,15 @@ def report(
 def verify(
     folder: Annotated[Path, typer.Argument(help="An experiment's artifacts, or part of them.")],
 ) -> None:
-    """List damaged artifacts: files missing, changed, or made from others than are there now."""
+    """List damaged artifacts (files missing or changed), and those made from others than are there now."""
     from progpo.artifacts import verify as find
 
-    found = find(folder)
-    if found:
-        remedy = "remedy: snakemake --cores all --forcerun FILE, with the output that is damaged or out of date"
-        raise ProgpoError("\n".join([*found, remedy]))
+    damaged, outdated = find(folder)
+    for line in outdated:
+        typer.echo(f"out of date: {line}")
+    if damaged:
+        remedy = "remedy: snakemake --cores all --forcerun FILE, with the output that is damaged"
+        raise ProgpoError("\n".join([*damaged, remedy]))
     typer.echo(f"{folder}: all artifacts are as they were written")
 
 
@@ -232,8 +242,8 @@ def _explain(error: BaseException) -> str | None:
         return str(error)
     if "No space left on device" in str(error):
         return f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
-    if isinstance(error, PermissionError):
-        return f"no permission: {error.filename}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror}"
     return None
 
 

@@ -52,7 +52,9 @@ def load_json(model: type[M], text_or_path: str, where: str = "--settings") -> M
     text = text_or_path
     if not text.lstrip().startswith("{"):
         try:
-            text = Path(text_or_path).read_text()
+            text = Path(text_or_path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ProgpoError(f"{where}: {text_or_path} is not a text file") from None
         except OSError as error:
             raise ProgpoError(
                 f"{where}: neither JSON text nor a readable file: {text_or_path!r} ({error.strerror})"

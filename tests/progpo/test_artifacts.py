@@ -1,6 +1,7 @@
 """Manifests notice damage; writes are whole or not at all."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def chain(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_undamaged(chain: tuple[Path, Path], tmp_path: Path) -> None:
     shard, policy = chain
-    assert artifacts.verify(tmp_path) == []
+    assert artifacts.verify(tmp_path) == ([], [])
     assert artifacts.check(policy).stage == "update"
     assert artifacts.check(policy / "manifest.json").settings == {"clip": 0.2}
     assert list(artifacts.read_manifest(policy).inputs) == ["../../a/shard.parquet.manifest.json"]
@@ -43,7 +44,7 @@ def test_edited_file(chain: tuple[Path, Path], tmp_path: Path) -> None:
         ProgpoError, match=r"weights: changed.*\nremedy: snakemake .* --forcerun .*policy.manifest\.json$"
     ):
         artifacts.check(policy)
-    assert len(artifacts.verify(tmp_path)) == 1
+    assert [len(lines) for lines in artifacts.verify(tmp_path)] == [1, 0]
 
 
 def test_deleted_file(chain: tuple[Path, Path], tmp_path: Path) -> None:
@@ -52,14 +53,15 @@ def test_deleted_file(chain: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(ProgpoError, match="missing"):
         artifacts.check(shard)
     (policy.parent / "metrics.json").unlink()
-    assert [line.rsplit(" ", 1)[-1] for line in artifacts.verify(tmp_path)] == ["missing", "missing"]
+    assert [line.rsplit(" ", 1)[-1] for line in artifacts.verify(tmp_path)[0]] == ["missing", "missing"]
 
 
 def test_remade_input_shows_downstream(chain: tuple[Path, Path], tmp_path: Path) -> None:
     shard, _ = chain
     artifacts.write_text(shard, "other rows")
     artifacts.write_manifest(shard, "rollout", {}, [shard])
-    (found,) = artifacts.verify(tmp_path)
+    damaged, (found,) = artifacts.verify(tmp_path)
+    assert damaged == []
     assert "policy/manifest.json: made from another" in found
 
 
@@ -67,7 +69,7 @@ def test_deleted_intermediate_shows(chain: tuple[Path, Path], tmp_path: Path) ->
     shard, _ = chain
     shard.unlink()
     artifacts.manifest_path(shard).unlink()
-    (found,) = artifacts.verify(tmp_path)
+    (found,), _ = artifacts.verify(tmp_path)
     assert "its input" in found
     assert "missing" in found
 
@@ -112,6 +114,7 @@ def test_failed_folder_leaves_the_old_folder(tmp_path: Path) -> None:
     folder = tmp_path / "policy"
     with artifacts.atomic_folder(folder) as place:
         (place / "weights").write_text("old")
+        artifacts.write_manifest(place, "update", {}, [place / "weights"])
 
     def interrupted() -> None:
         with artifacts.atomic_folder(folder) as place:
@@ -138,3 +141,40 @@ def test_verify_of_nothing(tmp_path: Path) -> None:
         artifacts.verify(tmp_path)
     with pytest.raises(ProgpoError, match="no such folder"):
         artifacts.verify(tmp_path / "nothing")
+
+
+def test_a_folder_that_no_stage_made_is_kept(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.txt").write_text("years")
+    with pytest.raises(ProgpoError, match="would be lost"):
+        artifacts.guard([], folder=home)
+    with pytest.raises(ProgpoError, match="would be lost"), artifacts.atomic_folder(home):
+        pass
+    assert (home / "thesis.txt").read_text() == "years"
+
+
+def test_a_copied_policy_is_whole_without_the_metrics_beside_it(chain: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(chain[1], tmp_path / "elsewhere" / "copy")
+    assert artifacts.check(tmp_path / "elsewhere" / "copy").stage == "update"
+
+
+def test_outputs_are_refused_before_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    made = tmp_path / "policy"
+    for outputs, inputs, folder, words in [
+        ([tmp_path / "a", tmp_path / "a"], [], None, "another output"),
+        ([tmp_path / "folder" / ".." / "file"], [tmp_path / "file"], None, "is an input"),
+        ([tmp_path / "folder"], [], None, "is a folder"),
+        ([tmp_path / "file" / "a"], [], None, "is a file, not a folder"),
+        ([], [], tmp_path / "file", "name a folder"),
+        ([made / "metrics.json"], [], made, "made anew"),
+        ([made / "metrics.json"], [], made / "manifest.json", "made anew"),
+        ([], [made], made, "is an input"),
+    ]:
+        with pytest.raises(ProgpoError, match=words):
+            artifacts.guard(outputs, inputs, folder)
+    artifacts.guard(
+        [tmp_path / "new" / "deep" / "a"], [tmp_path / "file"], tmp_path / "new" / "policy" / "manifest.json"
+    )
