@@ -122,10 +122,10 @@ class WarmupSettings(Settings):
     """
 
     tokens: Count = 1_500_000
-    batch_tokens: Count = 4096
+    batch_tokens: Count = 512
     learning_rate: Positive = 3e-3
     min_learning_rate_ratio: Share = 0.05
-    warmup_steps: Annotated[int, Field(ge=0)] = 60
+    warmup_steps: Annotated[int, Field(ge=0)] = 100
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     weight_decay: NonNegative = 0.01
     max_gradient_norm: Positive = 1.0
