@@ -71,12 +71,16 @@ class Optimisation:
 
         Returns:
             The gradient's norm before clipping.
+
+        Raises:
+            ProgpoError: the norm is not finite; the parameters are as they were.
         """
         settings = self._settings
         rate = settings.learning_rate if learning_rate is None else learning_rate
         first, second = settings.betas
+        norm = float(self._accelerator.clip_grad_norm_(self._named.values(), settings.max_gradient_norm))
+        self.require_finite(norm, "the gradient's norm")
         self.steps += 1
-        norm = self._accelerator.clip_grad_norm_(self._named.values(), settings.max_gradient_norm)
         for name, item in self._named.items():
             if item.grad is None:
                 continue
@@ -88,7 +92,27 @@ class Optimisation:
             deviation = square.div(1 - second**self.steps).sqrt_().add_(EPSILON)
             item.addcdiv_(mean, deviation, value=-rate / (1 - first**self.steps))
             item.grad = None
-        return float(norm)
+        return norm
+
+    def require_finite(self, value: float, what: str) -> None:
+        """Refuse to go on from a number that is not finite.
+
+        Raises:
+            ProgpoError: training has diverged.
+        """
+        if not math.isfinite(value):
+            raise ProgpoError(f"training diverged after step {self.steps}: {what} is {value}; lower `learning_rate`")
+
+    @torch.no_grad()
+    def check_parameters(self) -> None:
+        """Refuse parameters that are not finite: the last step's result, which no loss has seen yet.
+
+        Raises:
+            ProgpoError: training has diverged.
+        """
+        for name, item in self._named.items():
+            # Times 0, what is not finite is NaN and the rest cannot overflow the sum.
+            self.require_finite(float((item * 0).sum()), f"a number in {name}")
 
     def state(self) -> dict[str, Tensor]:
         """Return the moments by "<moment>/<parameter>", on the CPU; changed by the next step."""

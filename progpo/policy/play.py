@@ -83,7 +83,7 @@ def play(
         The trajectories, by (group, trajectory).
 
     Raises:
-        ProgpoError: a task whose first prompt is longer than the context.
+        ProgpoError: a task whose first prompt is longer than the context, or a policy whose logits are not finite.
     """
     renderer = make_renderer(policy)
     dtype = compute_dtype(precision)
@@ -93,6 +93,7 @@ def play(
         policy.settings.max_context_tokens,
         temperature,
         autocast=None if dtype == policy.model.dtype else dtype,
+        name=f"policy {policy.fingerprint[:12]}".rstrip(),
     )
     queue, tally = deque(episodes), Tally()
     idle: list[Any] = []

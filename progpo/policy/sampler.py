@@ -5,6 +5,7 @@ last. All of them go through the model together, packed (see `progpo.policy.cach
 for another's turn to end, and one that is over costs nothing.
 """
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -33,15 +34,22 @@ class Sampler:
         limit: longest conversation, in tokens.
         temperature: of sampling; 0: greedy.
         autocast: dtype of the forward pass where it is not the weights' own.
+        name: of the policy, for messages.
 
     Raises:
         ProgpoError: a model with other than full attention layers.
     """
 
     def __init__(
-        self, model: Any, rows: int, limit: int, temperature: float, autocast: torch.dtype | None = None
+        self,
+        model: Any,
+        rows: int,
+        limit: int,
+        temperature: float,
+        autocast: torch.dtype | None = None,
+        name: str = "policy",
     ) -> None:
-        self.model, self.temperature, self.autocast = model, temperature, autocast
+        self.model, self.temperature, self.autocast, self.name = model, temperature, autocast, name
         config = model.config
         _refuse_other_attention(config)
         heads = config.num_attention_heads
@@ -111,6 +119,9 @@ class Sampler:
 
         Returns:
             The tokens, and their log-probabilities at the sampling temperature (at 1, when greedy).
+
+        Raises:
+            ProgpoError: logits that are not finite.
         """
         logprobs = torch.log_softmax(logits / self.temperature if self.temperature else logits, -1)
         if self.temperature:
@@ -119,7 +130,13 @@ class Sampler:
             tokens = torch.searchsorted(cumulative, levels, right=True).clamp_(max=logits.shape[-1] - 1)
         else:
             tokens = logprobs.argmax(-1, keepdim=True)
-        return tokens[:, 0].tolist(), logprobs.gather(-1, tokens)[:, 0].tolist()
+        chosen = logprobs.gather(-1, tokens)[:, 0].tolist()
+        # A NaN or an infinity among a row's logits makes NaN of all its log-probabilities, so one of them tells.
+        if not all(map(math.isfinite, chosen)):
+            raise ProgpoError(
+                f"{self.name}: its logits are not finite, it has diverged; train it anew with a lower `learning_rate`"
+            )
+        return tokens[:, 0].tolist(), chosen
 
 
 def _refuse_other_attention(config: Any) -> None:

@@ -64,6 +64,9 @@ class Updater:
             Metrics. `kl`, `entropy` (nats), `clip_fraction` and the ratios are means over the tokens computed; ratios
             are those of the first epoch; `logprob_difference` is the largest between the log-probabilities at
             sampling and those computed before the first optimiser step. Null: nothing was computed.
+
+        Raises:
+            ProgpoError: the loss, the gradient or a parameter is no longer finite.
         """
         settings = self._settings
         counts = np.zeros(trajectories, np.int64)
@@ -87,10 +90,12 @@ class Updater:
                 for part in micro_batches([len(learnt[number].tokens) for number in chosen], settings.batch_tokens):
                     numbers = [chosen[index] for index in part]
                     loss += self._accumulate(learnt, numbers, weights, temperature, references, tally)
+                self.optimisation.require_finite(loss, "the loss")
                 losses.append(loss)
                 norms.append(self.optimisation.step())
                 tally.stepped = True
             tally.first_epoch = False
+        self.optimisation.check_parameters()
         return {
             "trajectories": trajectories,
             "zero_advantage_share": float(1 - signal.mean()),

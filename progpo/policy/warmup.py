@@ -57,6 +57,9 @@ class Warmup:
 
         Args:
             save: called after every `save_every` optimiser steps.
+
+        Raises:
+            ProgpoError: the loss, the gradient or a parameter is no longer finite.
         """
         settings = self._settings
         every = max(1, settings.tokens // settings.batch_tokens // CURVE_POINTS)
@@ -74,6 +77,7 @@ class Warmup:
             )
             rate = share * settings.learning_rate
             losses = self._accumulate(batch)
+            self.optimisation.require_finite(losses["loss"], "the loss")
             norm = self.optimisation.step(rate)
             if (self.optimisation.steps - 1) % every == 0 or self.done >= settings.tokens:
                 point = {"step": self.optimisation.steps, "tokens": self.done, "learning_rate": rate}
@@ -87,7 +91,9 @@ class Warmup:
                     file=sys.stderr,
                 )
             if save and self.optimisation.steps % settings.save_every == 0 and self.done < settings.tokens:
+                self.optimisation.check_parameters()
                 save()
+        self.optimisation.check_parameters()
 
     def _accumulate(self, batch: Sequence[Lesson]) -> dict[str, float | None]:
         """Add the gradient of a batch; return its losses: the one trained on, and the means of its two parts."""

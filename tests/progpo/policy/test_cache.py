@@ -134,3 +134,13 @@ def test_bfloat16_is_near(model):
         sampler.cache.open()
     assert rough.cache._kept[0].dtype == torch.bfloat16
     assert torch.allclose(rough.logits(tokens), exact.logits(tokens), atol=0.02)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_not_finite_are_refused(model, value, temperature):
+    sampler = Sampler(model, 2, limit=8, temperature=temperature, name="policy 0123")
+    logits = torch.zeros(2, 90)
+    logits[1, 7] = value
+    with pytest.raises(ProgpoError, match="policy 0123: its logits are not finite"):
+        sampler.choose(logits, [0.5, 0.5])

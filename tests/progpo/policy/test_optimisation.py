@@ -111,3 +111,25 @@ def test_schedule_rises_linearly_and_falls_as_a_cosine() -> None:
     assert schedule(0.5, 0.0, 0.0) == pytest.approx(0.5)
     # A warm-up longer than the whole work never gets to the peak.
     assert schedule(1.0, 2.0, 0.2) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_changes_nothing(scale: float) -> None:
+    optimisation = Optimisation(make_model(), SETTINGS, "float32")
+    push(optimisation, 1.0)
+    before = [item.detach().clone() for item in optimisation.model.parameters()]
+    with pytest.raises(ProgpoError, match=r"diverged after step 1: the gradient's norm is .*learning_rate"):
+        push(optimisation, scale)
+    for old, now in zip(before, optimisation.model.parameters(), strict=True):
+        assert torch.equal(old, now)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_parameters_that_are_not_finite_are_refused(value: float) -> None:
+    model = make_model()
+    optimisation = Optimisation(model, SETTINGS, "float32")
+    model.weight.data[0, 0] = 3e38
+    optimisation.check_parameters()
+    model.weight.data[0, 1] = value
+    with pytest.raises(ProgpoError, match=r"a number in weight is .*learning_rate"):
+        optimisation.check_parameters()

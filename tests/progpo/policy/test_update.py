@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from envs import Task
+from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import Policy, load_pretrained
 from progpo.policy.logprobs import logprobs, pack
 from progpo.policy.play import Episode, play
@@ -204,3 +205,8 @@ def test_bfloat16_update_is_close_to_float32(scratch: Policy, sampled: Any) -> N
     rounded = run(scratch, sampled, precision="bfloat16")[1]
     assert rounded["logprob_difference"] > exact["logprob_difference"]
     assert rounded["gradient_norm"] == pytest.approx(exact["gradient_norm"], rel=0.1)
+
+
+def test_an_update_that_diverges_is_refused(scratch: Policy, sampled: Any) -> None:
+    with pytest.raises(ProgpoError, match=r"diverged.*lower `learning_rate`"):
+        run(scratch, sampled, epochs=3, learning_rate=1e30)

@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from envs import Task
+from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import Policy, load_pretrained
 from progpo.policy.lessons import Lessons, batches
 from progpo.policy.play import Episode, play
@@ -93,3 +94,9 @@ def test_pretrained_policy_learns_in_the_window_layout(pretrained: Any, shown: l
     warmup.train()
     assert warmup.curve[-1]["observation_loss"] is None
     assert warmup.curve[-1]["action_loss"] < 0.7 * warmup.curve[0]["action_loss"]
+
+
+def test_a_warm_up_that_diverges_is_refused(scratch: Policy, shown: list[Trajectory]) -> None:
+    warmup = make(scratch, shown, learning_rate=1e30)
+    with pytest.raises(ProgpoError, match=r"diverged after step 1: .*lower `learning_rate`"):
+        warmup.train()
