@@ -90,6 +90,8 @@ class TaskSettings(_Settings):
                 raise ValueError("splits: generated games need a number for each split")
         elif self.difficulty != Difficulty():
             raise ValueError("difficulty: only with `source: generated`")
+        if len(set(self.types)) < len(self.types):
+            raise ValueError(f"types: one stands there twice ({', '.join(self.types)})")
         if "train" not in self.splits:
             raise ValueError("splits: `train` is missing")
         return self

@@ -45,7 +45,7 @@ class AdvantageSettings(Settings):
         gamma: discount of returns to go (gigpo, hgpo) and of coverage to go.
         step_weight: weight of the step part (gigpo only).
         history: longest history that hgpo groups by, beyond the current observation (hgpo only).
-        alpha: hgpo's level weights are (k + 1) ** alpha (hgpo only).
+        alpha: hgpo's level weights are (k + 1) ** alpha, alpha in [-10, 10] (hgpo only).
         progress: ProGPO over this base, or null.
         invalid_penalty: subtracted last from the steps whose action was invalid; enters no statistic.
     """
@@ -55,7 +55,7 @@ class AdvantageSettings(Settings):
     gamma: Discount = 0.95
     step_weight: NonNegative = 1.0
     history: Annotated[int, Field(ge=0)] = 2
-    alpha: float = 1.0
+    alpha: Annotated[float, Field(ge=-10, le=10)] = 1.0
     progress: ProgressSettings | None = None
     invalid_penalty: NonNegative = 0.0
 

@@ -59,7 +59,7 @@ class TasksStage(Settings):
     """What `progpo tasks` reads."""
 
     environment: str = "alfworld"
-    tasks: SerializeAsAny[BaseModel]
+    tasks: SerializeAsAny[BaseModel] | None = Field(default=None, validate_default=True)
 
     @field_validator("tasks", mode="before")
     @classmethod

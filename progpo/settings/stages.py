@@ -11,6 +11,9 @@ NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
+#: Of sampling at all; log-probabilities at a lower one are mostly rounding.
+LEAST_TEMPERATURE = 1e-3
+MOST_TEMPERATURE = 100.0
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
@@ -143,7 +146,7 @@ class RolloutSettings(Settings):
         tasks: groups an iteration, each of one train task.
         group_size: trajectories a group.
         shards: jobs that an iteration's groups are divided among.
-        temperature: of sampling; log-probabilities are recorded at it.
+        temperature: of sampling, 0.001 to 100; log-probabilities are recorded at it.
         batch: most episodes played at once; bounds the memory of the KV cache.
         save_groups: groups between saved progress within a shard; null: the shard is one piece.
         precision: of the forward pass.
@@ -153,7 +156,7 @@ class RolloutSettings(Settings):
     tasks: Count = 16
     group_size: Annotated[int, Field(ge=1)] = 8
     shards: Count = 2
-    temperature: Positive = 1.0
+    temperature: Annotated[float, Field(ge=LEAST_TEMPERATURE, le=MOST_TEMPERATURE)] = 1.0
     batch: Count = 64
     save_groups: Count | None = None
     precision: Precision = "float32"
@@ -202,7 +205,7 @@ class EvaluationSettings(Settings):
 
     Attributes:
         splits: the splits to evaluate.
-        temperature: of sampling; 0: greedy.
+        temperature: of sampling, 0.001 to 100; 0: greedy.
         seeds: of sampling.
         tasks: at most so many tasks a split, evenly over the list; null: all.
         confidence: of the intervals (Wilson).
@@ -210,10 +213,22 @@ class EvaluationSettings(Settings):
     """
 
     splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("valid_seen", "valid_unseen")
-    temperature: NonNegative = 0.4
+    temperature: Annotated[float, Field(ge=0, le=MOST_TEMPERATURE)] = 0.4
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     tasks: Count | None = None
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     batch: Count = 64
     precision: Precision = "float32"
     threads: Count = 1
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "EvaluationSettings":
+        if 0 < self.temperature < LEAST_TEMPERATURE:
+            raise ValueError(
+                f"temperature: {self.temperature:g} is between 0 (greedy) and {LEAST_TEMPERATURE:g}, the least to "
+                "sample at"
+            )
+        for name, values in (("splits", self.splits), ("seeds", self.seeds)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name}: one stands there twice ({', '.join(map(str, values))})")
+        return self

@@ -33,6 +33,15 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"rollout": {"tasks": 0}}, ["rollout.tasks", "greater than or equal to 1"]),
         ({"rollout": {"tasks": 2, "shards": 3}}, ["rollout", "shards"]),
         ({"rollout": {"temperature": "hot"}}, ["rollout.temperature", "'hot'"]),
+        ({"rollout": {"temperature": 1e-9}}, ["rollout.temperature", "0.001"]),
+        ({"rollout": {"temperature": 1e9}}, ["rollout.temperature", "100"]),
+        ({"evaluation": {"temperature": 1e-9}}, ["evaluation", "temperature", "0.001", "greedy"]),
+        ({"evaluation": {"temperature": 1e9}}, ["evaluation.temperature", "100"]),
+        ({"evaluation": {"seeds": [3, 3]}}, ["evaluation", "seeds", "twice"]),
+        ({"evaluation": {"splits": ["train", "train"]}}, ["evaluation", "splits", "twice"]),
+        ({"tasks": {"types": ["pick_and_place_simple"] * 2}}, ["tasks", "types", "twice"]),
+        ({"arms": {"a": {"base": "hgpo", "alpha": 1e4}}}, ["arms.a.alpha", "10"]),
+        ({"arms": {"a": {"base": "hgpo", "alpha": -1e4}}}, ["arms.a.alpha", "-10"]),
         ({"update": {"loss": "mean"}}, ["update.loss", "token_mean"]),
         ({"update": {"learning_rate": float("nan")}}, ["update.learning_rate"]),
         ({"environment": {"name": "chess"}}, ["environment", "chess", "alfworld"]),
@@ -91,6 +100,11 @@ def test_stage_settings_are_what_the_commands_read() -> None:
     assert load_json(WarmupStage, experiment.stage("warmup")).policy == experiment.policy
     assert load_json(UpdateSettings, experiment.stage("update")) == experiment.update
     assert load_json(AdvantageSettings, experiment.stage("advantages", "grpo")) == experiment.arms["grpo"]
+
+
+def test_a_stage_without_settings_has_the_defaults() -> None:
+    assert load_json(TasksStage, "{}").tasks == load_experiment(MINIMAL).tasks
+    assert load_experiment({**MINIMAL, "evaluation": {"temperature": 0}}).evaluation.temperature == 0
 
 
 def test_stage_settings_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
