@@ -8,6 +8,7 @@ from progpo.advantages.columns import REPORTED, needed_columns
 from progpo.advantages.estimate import estimate
 from progpo.advantages.table import write_advantages
 from progpo.artifacts import clean_partial, write_json, write_manifest
+from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.trajectories.read import read_shards
 
@@ -25,13 +26,17 @@ def run(settings: AdvantageSettings, shards: Sequence[Path], output: Path, metri
         strict: whether shards must have metadata and manifests.
 
     Raises:
-        ProgpoError: shards that cannot be read or do not belong together; see `read_shards` and `estimate`.
+        ProgpoError: shards that cannot be read, do not belong together or are not of `progpo rollout`; see
+            `read_shards` and `estimate`.
     """
     clean_partial(output)
     clean_partial(metrics)
     # In the order of their names, so that the order of arguments leaves no trace in the files.
     shards = sorted(shards)
     table, metadata = read_shards(shards, needed_columns(settings), strict=strict, encoded=True, optional=REPORTED)
+    for path, item in zip(shards, metadata, strict=True):
+        if item is not None and item.kind != "rollout":
+            raise ProgpoError(f"{path}: holds {item.kind}s, not rollouts; advantages are of `progpo rollout`'s shards")
     known = next((item for item in metadata if item is not None), None)
     seed, iteration = (known.seed, known.iteration) if known else (0, 0)
     result = estimate(table, settings, seed, iteration)

@@ -127,6 +127,19 @@ def test_strict_wants_manifests(shards: list[Path], outputs: tuple[Path, Path]) 
     assert not outputs[0].exists()
 
 
+@pytest.mark.parametrize("kind", ["evaluation", "demonstration"])
+def test_other_trajectories_than_rollouts_are_refused(
+    shards: list[Path], outputs: tuple[Path, Path], kind: str
+) -> None:
+    for shard, path in enumerate(shards):
+        metadata = replace(META, kind=kind, shard=shard)
+        write_table(path, pq.read_table(path).replace_schema_metadata(metadata.encode()))
+        write_manifest(path, kind, {}, [path])
+    with pytest.raises(ProgpoError, match=rf"shard-0\.parquet: holds {kind}s, not rollouts"):
+        run(PROGPO, shards, *outputs)
+    assert not outputs[0].exists()
+
+
 @pytest.mark.parametrize("reader", ["duckdb", "polars", "pandas"])
 def test_the_table_opens_elsewhere(shards: list[Path], outputs: tuple[Path, Path], reader: str) -> None:
     module = pytest.importorskip(reader)
