@@ -33,22 +33,31 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
         strict: whether inputs must be listed in a manifest. (Their manifests stand beside the tables they sum up.)
 
     Raises:
-        ProgpoError: an input that is not what it should be, or no evaluation among them.
+        ProgpoError: an input that is not what it should be, two of the same arm, seed and iteration, or no evaluation
+            among them.
     """
     output = output if output.suffix == ".md" else output / "results.md"
     clean_partial(output)
     evaluations: dict[tuple[str, int], Mapping[str, Any]] = {}
     curves: Rows = []
+    sources: dict[tuple[str, str, int, int | None], Path] = {}
     for path in inputs:
         place = PLACE.search(path.as_posix())
         if place is None:
             raise ProgpoError(f"{path}: not in an experiment's folders (…/seed-0/<arm>/…): whose is it?")
         arm, seed = place["arm"], int(place["seed"])
         data = _load(path, strict)
+        iteration = int(place["iteration"] or 0)
+        # An arm is judged once a seed, by whichever iteration was evaluated; its curve has a point an iteration.
+        key = (path.name, arm, seed, None if path.name == "summary.json" else iteration)
+        if key in sources:
+            raise ProgpoError(f"{sources[key]}, {path}: both are of {arm}, seed {seed}; give one of them")
+        sources[key] = path
         if path.name == "summary.json":
+            _check_summary(path, data)
             evaluations[arm, seed] = data
         else:
-            curves.append({"arm": arm, "seed": seed, "iteration": int(place["iteration"] or 0), **_curve(path, data)})
+            curves.append({"arm": arm, "seed": seed, "iteration": iteration, **_curve(path, data)})
     if not evaluations:
         raise ProgpoError("report: no evaluation among the inputs (summary.json of `progpo evaluate`)")
 
@@ -78,6 +87,18 @@ def _load(path: Path, strict: bool) -> Mapping[str, Any]:
         raise ProgpoError(f"{path}: not readable ({error}); rerun its stage") from None
 
 
+def _check_summary(path: Path, data: Any) -> None:
+    """Refuse a summary that lacks what `_results` reads."""
+    try:
+        for of_split in data["splits"].values():
+            for part in (of_split, *of_split["types"].values()):
+                if not (0 <= part["successes"] <= part["episodes"] > 0 <= part["steps"]):
+                    raise ValueError(f"{part['successes']} successes in {part['episodes']} episodes")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise ProgpoError(f"{path}: not an evaluation's summary ({what}); rerun `progpo evaluate`") from None
+
+
 def _curve(path: Path, data: Mapping[str, Any]) -> Mapping[str, float]:
     try:
         return {
@@ -86,8 +107,9 @@ def _curve(path: Path, data: Mapping[str, Any]) -> Mapping[str, float]:
             "first_visit_rate": data["first_visit_rate"],
             "valid_rate": data["valid_action_rate"],
         }
-    except KeyError as error:
-        raise ProgpoError(f"{path}: lacks {error}; was it made by `progpo advantages`?") from None
+    except (KeyError, TypeError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else "holds no metrics"
+        raise ProgpoError(f"{path}: {what}; was it made by `progpo advantages`?") from None
 
 
 def _results(evaluations: Mapping[tuple[str, int], Mapping[str, Any]], arms: Sequence[str], confidence: float) -> Rows:

@@ -93,3 +93,32 @@ def test_refusals(inputs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(ProgpoError, match=r"summary\.json: changed"):
         run(SETTINGS, inputs, output)
     assert not output.exists()
+
+
+def test_two_inputs_of_the_same_place_are_refused(inputs: list[Path], tmp_path: Path) -> None:
+    other = evaluation(tmp_path, 0, "grpo/iteration-001", 2)
+    with pytest.raises(ProgpoError, match=r"iteration-002/.*iteration-001/.*both are of grpo, seed 0"):
+        run(SETTINGS, [*inputs, other], tmp_path / "report")
+    other = iteration(tmp_path / "elsewhere", 1, "progpo", 2, 0.5)
+    with pytest.raises(ProgpoError, match=r"progpo/iteration-002/.*elsewhere/.*both are of progpo, seed 1"):
+        run(SETTINGS, [*inputs, other], tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({}, "lacks 'splits'"),
+        ([], "not an evaluation's summary"),
+        ({"splits": None}, "not an evaluation's summary"),
+        ({"splits": {"valid_seen": rate(1, 2)}}, "lacks 'types'"),
+        ({"splits": {"valid_seen": {"types": {}, "successes": 1}}}, "lacks 'episodes'"),
+        ({"splits": {"valid_seen": {**rate(1, 2), "types": {}, "episodes": 0}}}, "1 successes in 0 episodes"),
+    ],
+)
+def test_an_incomplete_summary_is_named(inputs: list[Path], tmp_path: Path, content: object, reason: str) -> None:
+    inputs[0].write_text(json.dumps(content))
+    table = inputs[0].with_name("trajectories.parquet")
+    write_manifest(table, "evaluate", {}, [table, inputs[0]])
+    with pytest.raises(ProgpoError, match=rf"seed-0/warmup/evaluation/summary\.json: .*{reason}"):
+        run(SETTINGS, inputs, tmp_path / "report", strict=True)
