@@ -1,6 +1,5 @@
 """The tasks of an experiment: games made here, or chosen among the released ones."""
 
-from contextlib import suppress
 from pathlib import Path
 
 from envs.alfworld import official
@@ -8,6 +7,7 @@ from envs.alfworld.fast import FastEpisode, Game, UnsupportedGameError, load_gam
 from envs.alfworld.generate import GeneratedGame, generate
 from envs.alfworld.official import choose, locate
 from envs.alfworld.settings import TaskSettings
+from envs.alfworld.textworld_engine import TextWorldEpisode
 from envs.base import EnvironmentDataError, Task
 
 
@@ -18,8 +18,8 @@ def prepare(settings: TaskSettings, folder: Path) -> list[Task]:
     relative to `folder`; released ones stay where they are and are named by absolute paths.
 
     Raises:
-        EnvironmentDataError: released games are missing, too few or broken; the rooms allow no game of a type; a
-            generated game cannot be won by its walkthrough.
+        EnvironmentDataError: released games are missing, too few or broken, or no engine plays one; the rooms allow
+            no game of a type; a generated game cannot be won by its walkthrough.
     """
     if settings.source == "official":
         return _official(settings)
@@ -30,7 +30,8 @@ def preflight(settings: TaskSettings) -> str:
     """Say what games there are for the settings, as text, without preparing any.
 
     Raises:
-        EnvironmentDataError: there is no folder of released games, or a split that the settings name lacks games.
+        EnvironmentDataError: there is no folder of released games, or a split that the settings name lacks games or
+            holds a broken one.
     """
     if settings.source == "generated":
         return f"games to generate: {', '.join(f'{split} {count}' for split, count in settings.splits.items())}"
@@ -38,18 +39,38 @@ def preflight(settings: TaskSettings) -> str:
     for split in settings.splits:
         if not any(found.counts[split].values()):
             raise EnvironmentDataError(f"{found.render()}\n`tasks.splits` names {split}, which has no game")
+    for split, count in settings.splits.items():
+        try:
+            choose(found.folder, split, count, settings.types, settings.seed)
+        except EnvironmentDataError as error:
+            raise EnvironmentDataError(f"{found.render()}\n{error}") from None
     return found.render()
 
 
 def _official(settings: TaskSettings) -> list[Task]:
     data = locate(settings.data)
     tasks = []
+    tried: set[str] = set()
     for split, count in settings.splits.items():
         for game in choose(data, split, count, settings.types, settings.seed):
-            with suppress(UnsupportedGameError):  # the official engine may play it
+            try:
                 load_game(game.path)
+            except UnsupportedGameError as error:
+                # The official engine takes a second to begin a game: one game answers for all refused alike.
+                if str(error) not in tried:
+                    tried.add(str(error))
+                    _begin(game.path)
             tasks.append(Task(game.name, split, game.task_type, {"game": str(game.path)}))
     return tasks
+
+
+def _begin(path: Path) -> None:
+    """Begin a game on the official engine; raises EnvironmentDataError where it can't."""
+    play = TextWorldEpisode(path)
+    try:
+        play.start()
+    finally:
+        play.close()
 
 
 def _generated(settings: TaskSettings, folder: Path) -> list[Task]:

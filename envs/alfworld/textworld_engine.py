@@ -32,6 +32,7 @@ class TextWorldEpisode:
         self.won = False
         game = read_game(path)
         self.task_type = task_type_of_goal(game["pddl_problem"])
+        self._path = path
         self._state: Any = None
         with _argv_kept():
             self._environment = _idle.pop() if _idle else _environment()
@@ -43,9 +44,17 @@ class TextWorldEpisode:
                 raise broken(path, f"the official engine cannot load it ({_short(error)})") from error
 
     def start(self) -> str:
-        """Begin an episode; returns the intro."""
+        """Begin an episode; returns the intro.
+
+        Raises:
+            EnvironmentDataError: the game is none of alfworld's, as one of another PDDL domain.
+        """
         with _argv_kept():
-            return self._take(self._environment.reset())
+            try:
+                return self._take(self._environment.reset())
+            # As when loading: what the wrappers miss in a foreign game, they raise as it comes.
+            except (Exception, SystemExit) as error:
+                raise broken(self._path, f"the official engine cannot begin it ({_short(error)})") from error
 
     def step(self, command: str) -> str:
         """Execute a command; returns the engine's answer."""

@@ -56,6 +56,36 @@ def test_an_official_game_with_broken_pddl_is_named(tmp_path):
         prepare(TaskSettings(source="official", data=tmp_path, splits={"train": 1}), tmp_path)
 
 
+DOMAIN = """(define (domain blocks) (:requirements :strips :typing) (:types block)
+ (:predicates (on ?x - block ?y - block) (clear ?x - block))
+ (:action move :parameters (?x - block ?y - block) :precondition (clear ?y) :effect (on ?x ?y)))"""
+PROBLEM = "(define (problem b) (:domain blocks) (:objects a b - block) (:init (clear a) (clear b)) (:goal (on a b)))"
+
+
+@pytest.mark.filterwarnings("ignore:the fast engine does not play")
+def test_an_official_game_that_no_engine_plays_is_named(tmp_path):
+    place = tmp_path / "json_2.1.1" / "train" / "pick_and_place_simple-Mug-None-Desk-301" / "trial_1"
+    place.mkdir(parents=True)
+    content = {"pddl_domain": DOMAIN, "grammar": grammar("stack the blocks"), "pddl_problem": PROBLEM, "solvable": True}
+    (place / "game.tw-pddl").write_text(json.dumps(content))
+    with pytest.raises(EnvironmentDataError, match=f"{place}.*official engine"):
+        prepare(TaskSettings(source="official", data=tmp_path, splits={"train": 1}), tmp_path)
+    with pytest.raises(EnvironmentDataError, match=f"{place}.*official engine"):
+        make().reset(options={"game": place / "game.tw-pddl"})
+
+
+def test_preflight_refuses_a_broken_game_of_a_wanted_split(tmp_path):
+    for split in ("train", "valid_seen"):
+        for number in (1, 2):
+            place = tmp_path / "json_2.1.1" / split / "pick_and_place_simple-Mug-None-Desk-301" / f"trial_{number}"
+            place.mkdir(parents=True)
+            (place / "game.tw-pddl").write_text(json.dumps(generate(0, split, 0).content | {"solvable": True}))
+    (place / "game.tw-pddl").write_text("{")
+    assert "valid_seen" in preflight(TaskSettings(source="official", data=tmp_path, splits={"train": 1}))
+    with pytest.raises(EnvironmentDataError, match=rf"broken game file {place}/game.tw-pddl"):
+        preflight(TaskSettings(source="official", data=tmp_path, splits={"train": 1, "valid_seen": 1}))
+
+
 def test_a_game_that_cannot_be_won_is_not_written(tmp_path, monkeypatch):
     made = tasks.generate
 
