@@ -33,6 +33,8 @@ def run(settings: TasksStage, output: Path) -> None:
             "tasks",
             settings.model_dump(mode="json"),
             files=[file for file in place.rglob("*") if file.is_file()],
+            # Games that stay where they are.
+            inputs=sorted({path for task in tasks if (path := Path(task.options.get("game", ""))).is_absolute()}),
             facts={"tasks": {f"{split}/{kind}": count for (split, kind), count in sorted(counts.items())}},
             at=folder,
         )
