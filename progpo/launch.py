@@ -1,5 +1,6 @@
 """Start snakemake on the project's workflow, taking up where a killed run stopped."""
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -8,23 +9,41 @@ from pathlib import Path
 import psutil
 
 from progpo.errors import ProgpoError
+from progpo.settings.experiment import read_config
 
 LOCKS = Path(".snakemake") / "locks"
+SNAKEFILE = ("-s", "--snakefile")
+CONFIG_FILES = ("--configfile", "--configfiles")
 
 
 def alive(folder: Path) -> list[int]:
-    """Return the ids of running snakemake and progpo processes in a folder, this one's own family left out."""
+    """Return the ids of the snakemake and progpo processes that run in a folder and began before this one.
+
+    This one's own family is left out, and so are commands that only read. Of two runs started at once, the later
+    sees the earlier, and not the other way round.
+    """
     me = psutil.Process()
     own = {me.pid, *(parent.pid for parent in me.parents())}
     found = []
     for process in psutil.process_iter():
         try:
-            words = [Path(word).name for word in process.cmdline()[:3]]
-            if process.pid not in own and {"snakemake", "progpo"} & set(words) and Path(process.cwd()) == folder:
+            earlier = (process.create_time(), process.pid) < (me.create_time(), me.pid)
+            if earlier and process.pid not in own and _runs(process.cmdline()) and Path(process.cwd()) == folder:
                 found.append(process.pid)
         except psutil.Error:
             continue
     return found
+
+
+def _runs(command: Sequence[str]) -> bool:
+    """Return whether a command line is that of snakemake, or of a progpo that writes."""
+    words = list(command)
+    if words and Path(words[0]).name.startswith("python"):
+        words = [*itertools.dropwhile(lambda word: word.startswith("-"), words[1:])]
+    if not words:
+        return False
+    name = Path(words[0]).name
+    return name == "snakemake" or (name == "progpo" and words[1:2] not in (["check"], ["verify"]))
 
 
 def launch(arguments: Sequence[str]) -> int:
@@ -36,21 +55,25 @@ def launch(arguments: Sequence[str]) -> int:
         arguments: for snakemake.
 
     Raises:
-        ProgpoError: no Snakefile here, or another run is alive in this folder.
+        ProgpoError: no Snakefile here, a config file that is none, or another run is alive in this folder.
     """
     folder = Path.cwd()
-    snakefile = next((name for name in ("-s", "--snakefile") if name in arguments), None)
-    if snakefile is None and not (folder / "Snakefile").exists():
+    where = _where(arguments)
+    if not any(option in SNAKEFILE for option, _ in where) and not (folder / "Snakefile").exists():
         raise ProgpoError(f"{folder}: no Snakefile here; run it in the project's folder")
+    for option, values in where:
+        for name in values if option in CONFIG_FILES else ():
+            read_config(Path(name))
+    others = alive(folder)
+    if others:
+        raise ProgpoError(
+            f"another run is alive in {folder} (process {others[0]}); wait for it, or end it, then run again"
+        )
     snakemake = [sys.executable, "-m", "snakemake"]
     if LOCKS.is_dir() and any(LOCKS.iterdir()):
-        others = alive(folder)
-        if others:
-            raise ProgpoError(
-                f"another run is alive in {folder} (process {others[0]}); wait for it, or end it, then run again"
-            )
         print("progpo: an earlier run was killed; unlocking, finished work is kept", file=sys.stderr)
-        status = subprocess.call([*snakemake, "--unlock", "--quiet", "all", *_where(arguments)])
+        workflow = [word for option, values in where for word in (option, *values)]
+        status = subprocess.call([*snakemake, "--unlock", "--quiet", "all", *workflow])
         if status:
             return status
     command = [*snakemake, "--rerun-incomplete", "--show-failed-logs", *arguments]
@@ -58,13 +81,19 @@ def launch(arguments: Sequence[str]) -> int:
     return subprocess.call(command)
 
 
-def _where(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments that say which workflow it is (unlocking needs the same config)."""
-    kept: list[str] = []
-    words = list(arguments)
-    for place, word in enumerate(words):
-        if word in ("--configfile", "--configfiles", "-s", "--snakefile", "--config"):
-            kept += words[place : place + 2]
-        elif word.partition("=")[0] in ("--configfile", "--configfiles", "--snakefile"):
-            kept.append(word)
-    return kept
+def _where(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the options that say which workflow it is (unlocking needs the same config), each with its values."""
+    found: list[tuple[str, list[str]]] = []
+    taking = False
+    for word in arguments:
+        option, joined, value = word.partition("=")
+        if word.startswith("-"):
+            taking = option in (*SNAKEFILE, *CONFIG_FILES, "--config")
+            if taking:
+                found.append((option, [value] if joined else []))
+                # A joined value is the only one; so is a Snakefile, and targets may follow it.
+                taking = not joined
+        elif taking:
+            found[-1][1].append(word)
+            taking = found[-1][0] not in SNAKEFILE
+    return found

@@ -188,13 +188,21 @@ def load_experiment(config: dict[str, Any] | Path) -> Experiment:
     Raises:
         ProgpoError: one line a problem, each naming the key.
     """
-    where = "config"
     if isinstance(config, Path):
-        where = str(config)
-        try:
-            config = yaml.safe_load(config.read_text())
-        except OSError as error:
-            raise ProgpoError(f"{where}: cannot be read: {error.strerror}") from None
-        except yaml.YAMLError as error:
-            raise ProgpoError(f"{where}: not valid YAML: {error}") from None
-    return validate(Experiment, config, where)
+        return validate(Experiment, read_config(config), str(config))
+    return validate(Experiment, config, "config")
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a YAML file that may be part of a config; raises ProgpoError unless it holds a mapping."""
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProgpoError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ProgpoError(f"{path}: not a text file; a config is YAML") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ProgpoError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(config, dict):
+        raise ProgpoError(f"{path}: holds no settings; a config is a YAML mapping, as `experiment: NAME`")
+    return config

@@ -1,0 +1,120 @@
+"""How `progpo run` hands its arguments to snakemake."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from progpo import launch
+from progpo.errors import ProgpoError
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that would have been started, in a folder with a Snakefile and two configs."""
+    made: list[list[str]] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "call", lambda command: made.append(command[3:]) or 0)
+    for name in ("Snakefile", "a.yaml", "b.yaml"):
+        Path(name).write_text("" if name == "Snakefile" else "experiment: x\n")
+    return made
+
+
+def lock() -> None:
+    launch.LOCKS.mkdir(parents=True)
+    (launch.LOCKS / "0.input.lock").touch()
+
+
+def test_arguments_go_to_snakemake(calls: list[list[str]]) -> None:
+    assert launch.launch(["--cores", "2", "-n"]) == 0
+    assert calls == [["--rerun-incomplete", "--show-failed-logs", "--cores", "2", "-n"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("--config a=1 b=2 --cores 2", "--config a=1 b=2"),
+        ("--configfile a.yaml b.yaml -n", "--configfile a.yaml b.yaml"),
+        ("--configfile=a.yaml target --configfiles b.yaml", "--configfile a.yaml --configfiles b.yaml"),
+        ("--snakefile=Snakefile -n", "--snakefile Snakefile"),
+        ("-s Snakefile target --config a=1", "-s Snakefile --config a=1"),
+    ],
+)
+def test_unlocking_keeps_what_says_which_workflow(calls: list[list[str]], given: str, kept: str) -> None:
+    lock()
+    launch.launch(given.split())
+    assert calls == [
+        ["--unlock", "--quiet", "all", *kept.split()],
+        ["--rerun-incomplete", "--show-failed-logs", *given.split()],
+    ]
+
+
+def test_a_snakefile_elsewhere(calls: list[list[str]]) -> None:
+    Path("Snakefile").rename("Other")
+    with pytest.raises(ProgpoError, match="no Snakefile here"):
+        launch.launch(["--cores", "1"])
+    launch.launch(["--snakefile=Other"])
+    launch.launch(["-s", "Other"])
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        (b"\xff\xfe\x00\x81", "not a text file"),
+        (b"- a\n- b\n", "holds no settings"),
+        (b"a: [", "not valid YAML"),
+        (b"a: 2020-13-45", "not valid YAML"),
+    ],
+)
+def test_a_config_file_that_is_none(calls: list[list[str]], content: bytes | None, words: str) -> None:
+    if content is not None:
+        Path("bad.yaml").write_bytes(content)
+    with pytest.raises(ProgpoError, match=f"bad.yaml: {words}"):
+        launch.launch(["--configfile", "a.yaml", "bad.yaml"])
+    assert not calls
+
+
+def test_another_run_is_refused_without_a_lock(calls: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "alive", lambda folder: [17])
+    with pytest.raises(ProgpoError, match=r"another run is alive.*process 17"):
+        launch.launch(["--cores", "1"])
+    assert not calls
+
+
+def test_of_two_runs_the_later_sees_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "progpo"
+    script.write_text("import time\ntime.sleep(60)\n")
+    process = subprocess.Popen([sys.executable, str(script), "run"], cwd=tmp_path)
+    try:
+        deadline = time.monotonic() + 10
+        while len(psutil.Process(process.pid).cmdline()) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert launch.alive(tmp_path) == []
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self: float(self.pid == os.getpid()))
+        assert launch.alive(tmp_path) == [process.pid]
+        assert launch.alive(tmp_path / "elsewhere") == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        ("python -m snakemake --cores 1", True),
+        ("/env/bin/python3.11 /env/bin/progpo run", True),
+        ("/env/bin/progpo rollout", True),
+        ("python -m progpo verify artifacts", False),
+        ("pytest tests/progpo", False),
+        ("vim progpo", False),
+        ("python", False),
+    ],
+)
+def test_which_commands_are_runs(command: str, counts: bool) -> None:
+    assert launch._runs(command.split()) == counts
