@@ -11,7 +11,7 @@ from progpo.errors import ProgpoError
 from progpo.settings.experiment import load_experiment
 
 try:
-    EXPERIMENT = load_experiment({key: value for key, value in config.items() if not key.startswith("_")})
+    EXPERIMENT = load_experiment({str(key): value for key, value in config.items()})
 except ProgpoError as error:
     raise WorkflowError(str(error)) from None
 
