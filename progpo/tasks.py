@@ -1,12 +1,13 @@
 """The task list: `tasks.jsonl`, one task a line, in the folder that `progpo tasks` makes."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from envs import Task
-from progpo.artifacts import write_text
+from progpo.artifacts import FOLDER_MANIFEST, write_text
 from progpo.errors import ProgpoError
 from progpo.seeds import stream
 
@@ -21,22 +22,25 @@ def save_tasks(folder: Path, tasks: Sequence[Task]) -> Path:
 
 
 def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
-    """Read the tasks of a folder (or of its manifest), of one split or all, in their order.
+    """Read the tasks of a folder (or of its manifest, or of the list itself), of one split or all, in their order.
 
     Relative paths in a task's `game` option are resolved against the folder.
 
     Raises:
-        ProgpoError: no or a broken list, or no task of that split.
+        ProgpoError: no or a broken list, an id that stands there twice, or no task of that split.
     """
-    folder = folder if folder.is_dir() else folder.parent
+    folder = folder.parent if folder.name in (FOLDER_MANIFEST, TASK_LIST) else folder
     path = folder / TASK_LIST
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        tasks = [Task(**json.loads(line)) for line in lines]
+        tasks = [_task(line) for line in lines]
     except FileNotFoundError:
         raise ProgpoError(f"{path}: missing; make it with `progpo tasks`") from None
     except (OSError, ValueError, TypeError) as error:
         raise ProgpoError(f"{path}: not a readable task list ({error}); make it anew with `progpo tasks`") from None
+    doubled = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
+    if doubled:
+        raise ProgpoError(f"{path}: the id {doubled[0]!r} stands there twice; make it anew with `progpo tasks`")
     resolved = [
         Task(task.id, task.split, task.task_type, {**task.options, "game": str(folder / task.options["game"])})
         if "game" in task.options
@@ -48,6 +52,19 @@ def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
         there = ", ".join(sorted({task.split for task in tasks})) or "none"
         raise ProgpoError(f"{path}: no task of split {split!r}; its splits: {there}")
     return resolved
+
+
+def _task(line: str) -> Task:
+    """Return the task of a line; raises ValueError or TypeError where it is none."""
+    task = Task(**json.loads(line))
+    for name in ("id", "split", "task_type"):
+        if not isinstance(getattr(task, name), str):
+            raise TypeError(f"`{name}` is {getattr(task, name)!r}, no text")
+    if not isinstance(task.options, dict):
+        raise TypeError(f"`options` of {task.id} is {task.options!r}, no mapping")
+    if not isinstance(task.options.get("game", ""), str):
+        raise TypeError(f"`game` of {task.id} is {task.options['game']!r}, no path")
+    return task
 
 
 def tasks_of_iteration(tasks: Sequence[Task], seed: int, iteration: int, count: int) -> list[Task]:

@@ -1,5 +1,6 @@
 """The task list, and the choice of an iteration's tasks."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -29,6 +30,30 @@ def test_refusals(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ProgpoError, match="not a readable task list"):
         load_tasks(tmp_path)
+
+
+def test_the_list_itself_stands_for_its_folder(tmp_path: Path) -> None:
+    assert load_tasks(save_tasks(tmp_path, TASKS)) == load_tasks(tmp_path)
+    with pytest.raises(ProgpoError, match=r"nowhere/tasks\.jsonl: missing"):
+        load_tasks(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"options": None}, "`options` of task-0 is None"),
+        ({"options": {"game": 5}}, "`game` of task-0 is 5"),
+        ({"id": 7}, "`id` is 7"),
+        ({"id": "task-1"}, "'task-1' stands there twice"),
+    ],
+)
+def test_a_line_of_wrong_types_is_refused(tmp_path: Path, change: dict, words: str) -> None:
+    path = save_tasks(tmp_path, TASKS)
+    first, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(first) | change), *rest]))
+    with pytest.raises(ProgpoError, match=words) as refusal:
+        load_tasks(tmp_path)
+    assert str(path) in str(refusal.value)
 
 
 def test_each_task_once_before_one_comes_again() -> None:
