@@ -61,7 +61,7 @@ def test_the_manifest_lists_outputs_and_inputs(shards: list[Path], outputs: tupl
     manifest = read_manifest(outputs[0])
     assert sorted(manifest.files) == ["advantages.parquet", "metrics.json"]
     assert sorted(manifest.inputs) == [f"../rollouts/shard-{shard}.parquet.manifest.json" for shard in range(2)]
-    assert verify(tmp_path) == []
+    assert verify(tmp_path) == ([], [])
     outputs[1].write_text("{}")
     with pytest.raises(ProgpoError, match=r"metrics\.json: changed"):
         read_advantages(outputs[0], strict=True)
