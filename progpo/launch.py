@@ -1,6 +1,7 @@
 """Start snakemake on the project's workflow, taking up where a killed run stopped."""
 
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from progpo.settings.experiment import read_config
 LOCKS = Path(".snakemake") / "locks"
 SNAKEFILE = ("-s", "--snakefile")
 CONFIG_FILES = ("--configfile", "--configfiles")
+DRY_RUN = {"-n", "--dry-run", "--dryrun"}
+#: Tells the workflow that its caller prints the results (Snakemake says nothing at all where nothing is to be done).
+PRINTS_RESULTS = "PROGPO_PRINTS_RESULTS"
 
 
 def alive(folder: Path) -> list[int]:
@@ -78,7 +82,24 @@ def launch(arguments: Sequence[str]) -> int:
             return status
     command = [*snakemake, "--rerun-incomplete", "--show-failed-logs", *arguments]
     print("progpo: snakemake", *command[3:], file=sys.stderr, flush=True)
-    return subprocess.call(command)
+    status = subprocess.call(command, env={**os.environ, PRINTS_RESULTS: "1"})
+    results = Path("artifacts") / _experiment(where) / "report" / "results.txt"
+    if status == 0 and results.exists() and not DRY_RUN & set(arguments):
+        print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables")
+    return status
+
+
+def _experiment(where: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return the name of the experiment that the arguments choose, as the Snakefile does."""
+    name = ""
+    for option, values in where:
+        for value in values:
+            if option in CONFIG_FILES:
+                name = read_config(Path(value)).get("experiment", name)
+            elif option == "--config" and value.startswith("experiment="):
+                name = value.partition("=")[2]
+    default = Path("config") / "config.yaml"
+    return str(name or (default.exists() and read_config(default).get("experiment")) or "")
 
 
 def _where(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -63,7 +63,8 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
 
     arms = [WARMUP, *settings.arms]
     results = _results(evaluations, arms, settings.confidence)
-    curves.sort(key=lambda row: (row["arm"], row["seed"], row["iteration"]))
+    order = {arm: place for place, arm in enumerate(arms)}
+    curves.sort(key=lambda row: (order.get(row["arm"], len(order)), row["arm"], row["seed"], row["iteration"]))
     text = _text(settings, results, curves)
     folder = output.parent
     write_text(folder / "results.csv", _csv(results))

@@ -18,7 +18,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that would have been started, in a folder with a Snakefile and two configs."""
     made: list[list[str]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(subprocess, "call", lambda command: made.append(command[3:]) or 0)
+    monkeypatch.setattr(subprocess, "call", lambda command, **_: made.append(command[3:]) or 0)
     for name in ("Snakefile", "a.yaml", "b.yaml"):
         Path(name).write_text("" if name == "Snakefile" else "experiment: x\n")
     return made
@@ -51,6 +51,22 @@ def test_unlocking_keeps_what_says_which_workflow(calls: list[list[str]], given:
         ["--unlock", "--quiet", "all", *kept.split()],
         ["--rerun-incomplete", "--show-failed-logs", *given.split()],
     ]
+
+
+@pytest.mark.parametrize("given", ["--configfile a.yaml", "--configfile a.yaml --config experiment=y", ""])
+def test_results_are_printed_also_when_there_was_nothing_to_do(
+    calls: list[list[str]], capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    Path("config").mkdir()
+    Path("config/config.yaml").write_text("experiment: z\n")
+    name = "y" if "=y" in given else "x" if given else "z"
+    results = Path("artifacts") / name / "report" / "results.txt"
+    results.parent.mkdir(parents=True)
+    results.write_text("the table")
+    assert launch.launch(given.split()) == 0
+    assert "the table" in capsys.readouterr().out
+    launch.launch([*given.split(), "-n"])
+    assert "the table" not in capsys.readouterr().out
 
 
 def test_a_snakefile_elsewhere(calls: list[list[str]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from progpo.errors import ProgpoError
+from progpo.launch import PRINTS_RESULTS
 from progpo.settings.experiment import load_experiment
 
 try:
@@ -86,7 +87,7 @@ def curves():
 
 
 def print_results():
-    """Print the table of results, where this run made or kept one."""
+    """Print the table of results, where this run made or kept one and its caller does not do it."""
     results = Path(f"{ROOT}/report/results.txt")
-    if results.exists():
+    if results.exists() and PRINTS_RESULTS not in os.environ:
         print(f"\n{results.read_text()}\n{results.parent}/ holds the tables")
