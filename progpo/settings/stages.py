@@ -126,7 +126,7 @@ class WarmupSettings(Settings):
 
     tokens: Count = 1_500_000
     batch_tokens: Count = 512
-    learning_rate: Positive = 3e-3
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-3
     min_learning_rate_ratio: Share = 0.05
     warmup_steps: Annotated[int, Field(ge=0)] = 100
     betas: tuple[Decay, Decay] = (0.9, 0.98)
@@ -188,7 +188,7 @@ class UpdateSettings(Settings):
     epochs: Count = 1
     minibatches: Count = 1
     batch_tokens: Count = 8192
-    learning_rate: NonNegative = 1e-4
+    learning_rate: Annotated[float, Field(ge=0, le=1)] = 1e-4
     betas: tuple[Decay, Decay] = (0.9, 0.999)
     weight_decay: NonNegative = 0.0
     max_gradient_norm: Positive = 1.0

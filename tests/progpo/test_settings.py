@@ -1,12 +1,14 @@
 """Settings: what is refused, in which words, and what a stage is given."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from progpo.errors import ProgpoError
 from progpo.settings import load_json
@@ -44,6 +46,7 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"arms": {"a": {"base": "hgpo", "alpha": -1e4}}}, ["arms.a.alpha", "-10"]),
         ({"update": {"loss": "mean"}}, ["update.loss", "token_mean"]),
         ({"update": {"learning_rate": float("nan")}}, ["update.learning_rate"]),
+        ({"update": {"learning_rate": 1e30}}, ["update.learning_rate", "less than or equal to 1"]),
         ({"environment": {"name": "chess"}}, ["environment", "chess", "alfworld"]),
         ({"environment": {"engine": "slow"}}, ["environment.engine", "textworld"]),
         ({"tasks": {"splits": {"valid_seen": 3}}}, ["tasks", "train"]),
@@ -143,3 +146,19 @@ def test_stage_settings_refused(text: str, words: list[str]) -> None:
     with pytest.raises(ProgpoError) as caught:
         load_json(UpdateSettings, text)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_the_manual_names_every_setting() -> None:
+    manual = (ROOT / "config" / "README.md").read_text()
+    experiment = load_experiment({**MINIMAL, "arms": {"a": {"base": "gigpo", "progress": {}}}})
+
+    def names(settings: BaseModel) -> set[str]:
+        found = set()
+        for name in type(settings).model_fields:
+            value = getattr(settings, name)
+            found |= {name} | (names(value) if isinstance(value, BaseModel) else set())
+        return found
+
+    wanted = names(experiment) | names(experiment.arms["a"])
+    missing = {name for name in wanted - {"options"} if not re.search(rf"`[^`]*\b{name}\b[^`]*`", manual)}
+    assert missing == set()
