@@ -208,5 +208,8 @@ def test_bfloat16_update_is_close_to_float32(scratch: Policy, sampled: Any) -> N
 
 
 def test_an_update_that_diverges_is_refused(scratch: Policy, sampled: Any) -> None:
+    # A rate that the settings would refuse, to diverge for sure.
+    settings = UpdateSettings(epochs=3).model_copy(update={"learning_rate": 1e30})
+    model = copy.deepcopy(scratch.model)
     with pytest.raises(ProgpoError, match=r"diverged.*lower `learning_rate`"):
-        run(scratch, sampled, epochs=3, learning_rate=1e30)
+        Updater(model, moved(model), settings).update(*sampled, TEMPERATURE, seed=0, iteration=1)

@@ -97,6 +97,9 @@ def test_pretrained_policy_learns_in_the_window_layout(pretrained: Any, shown: l
 
 
 def test_a_warm_up_that_diverges_is_refused(scratch: Policy, shown: list[Trajectory]) -> None:
-    warmup = make(scratch, shown, learning_rate=1e30)
+    # A rate that the settings would refuse, to diverge for sure.
+    settings = WarmupSettings(batch_tokens=400, warmup_steps=2).model_copy(update={"learning_rate": 1e30})
+    lessons = Lessons(shown, make_renderer(scratch), None, True, seed=0)
+    warmup = Warmup(copy.deepcopy(scratch.model), lessons, settings)
     with pytest.raises(ProgpoError, match=r"diverged after step 1: .*lower `learning_rate`"):
         warmup.train()
