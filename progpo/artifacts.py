@@ -66,6 +66,17 @@ def manifest_path(artifact: Path) -> Path:
     return artifact.with_name(artifact.name + SUFFIX)
 
 
+def folder_of(artifact: Path) -> Path:
+    """Return the folder that is meant: the path itself, or that of the manifest which the path is."""
+    return artifact.parent if artifact.name == FOLDER_MANIFEST else artifact
+
+
+def recorded_input(folder: Path, main: str) -> Path:
+    """Return the manifest of a folder (or manifest) that was given as input, or its main file where it has none."""
+    place = manifest_path(folder)
+    return place if place.exists() else folder / main
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is flushed to disk and takes the name, else it is removed."""
@@ -139,7 +150,7 @@ def guard(outputs: Sequence[Path], inputs: Sequence[Path] = (), folder: Path | N
     """
     places = list(outputs)
     if folder is not None:
-        folder = folder.parent if folder.name == FOLDER_MANIFEST else folder
+        folder = folder_of(folder)
         places.append(folder)
         _refuse_foreign(folder)
         if folder.exists() and not folder.is_dir():

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from progpo.artifacts import FOLDER_MANIFEST, check, sha256, write_json
+from progpo.artifacts import check, folder_of, sha256, write_json
 from progpo.errors import ProgpoError
 from progpo.policy.tokenizer import train_tokenizer
 from progpo.seeds import stream
@@ -176,7 +176,7 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
 
     from progpo.policy import qwen2
 
-    folder = path.parent if path.name == FOLDER_MANIFEST else path
+    folder = folder_of(path)
     if not folder.is_dir():
         raise ProgpoError(f"{folder}: no such policy folder")
     manifest = check(folder, strict)

@@ -15,7 +15,7 @@ import numpy as np
 
 import envs
 from envs import Expert, Task
-from progpo.artifacts import check, clean_partial, manifest_path, write_json, write_manifest
+from progpo.artifacts import check, clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.seeds import stream
 from progpo.settings.experiment import DemonstrateStage
@@ -68,7 +68,7 @@ def run(
     summary = describe(shown)
     write_json(metrics, summary)
     facts = {"seed": seed, "played": len(shown), "kept": len(won)}
-    source = tasks if manifest_path(tasks).exists() else tasks / TASK_LIST
+    source = recorded_input(tasks, TASK_LIST)
     write_manifest(output, "demonstrate", recorded, files=[output, metrics], inputs=[source], facts=facts)
     for name, by_type in summary["variants"].items():
         total = by_type["all"]

@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from envs import Task
-from progpo.artifacts import clean_partial, write_json, write_manifest
+from progpo.artifacts import clean_partial, recorded_input, write_json, write_manifest
 from progpo.policy.checkpoint import SETTINGS_FILE, load_policy
 from progpo.settings.experiment import EvaluateStage
-from progpo.stages.rollout import check_tasks, recorded_input
+from progpo.stages.rollout import check_tasks
 from progpo.statistics import wilson
 from progpo.tasks import load_tasks
 from progpo.trajectories.records import Trajectory

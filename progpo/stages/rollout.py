@@ -12,7 +12,7 @@ from typing import Any
 
 from envs import Task
 from progpo import __version__
-from progpo.artifacts import check, clean_partial, manifest_path, sha256, write_json, write_manifest
+from progpo.artifacts import check, clean_partial, recorded_input, sha256, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy
 from progpo.settings.experiment import RolloutStage
@@ -111,12 +111,6 @@ def check_tasks(tasks: Path, strict: bool) -> Path:
     """
     check(tasks, strict)
     return recorded_input(tasks, TASK_LIST)
-
-
-def recorded_input(folder: Path, main: str) -> Path:
-    """Return the manifest of a folder (or manifest) that was given as input, or its main file where it has none."""
-    place = manifest_path(folder)
-    return place if place.exists() else folder / main
 
 
 @dataclass(frozen=True)

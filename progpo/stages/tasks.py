@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 import envs
-from progpo.artifacts import FOLDER_MANIFEST, atomic_folder, clean_partial, write_manifest
+from progpo.artifacts import atomic_folder, clean_partial, folder_of, write_manifest
 from progpo.settings.experiment import TasksStage
 from progpo.tasks import save_tasks
 
@@ -22,7 +22,7 @@ def run(settings: TasksStage, output: Path) -> None:
     Raises:
         EnvironmentDataError: data missing or broken.
     """
-    folder = output.parent if output.name == FOLDER_MANIFEST else output
+    folder = folder_of(output)
     clean_partial(folder)
     with atomic_folder(folder) as place:
         tasks = envs.entry(settings.environment).load("prepare")(settings.tasks, place)

@@ -14,7 +14,9 @@ from progpo.artifacts import (
     atomic_folder,
     check,
     clean_partial,
+    folder_of,
     manifest_path,
+    recorded_input,
     sha256,
     write_json,
     write_manifest,
@@ -22,7 +24,6 @@ from progpo.artifacts import (
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files
 from progpo.settings.stages import UpdateSettings
-from progpo.stages.rollout import recorded_input
 from progpo.trajectories.read import read_shards
 from progpo.trajectories.schema import Metadata
 
@@ -61,10 +62,10 @@ def run(
     Raises:
         ProgpoError: inputs that are damaged or do not belong together.
     """
-    folder = _folder(output)
+    folder = folder_of(output)
     clean_partial(folder)
     clean_partial(metrics)
-    policy, shards = _folder(policy), sorted(shards)
+    policy, shards = folder_of(policy), sorted(shards)
     given = load_policy(policy, strict)
     sequences, trajectories, metadata = _read(given, policy, shards, advantages, iteration, strict)
     temperature = metadata.temperature if metadata and metadata.temperature else 1.0
@@ -72,7 +73,7 @@ def run(
     target = None
     if settings.kl:
         target = _load_reference(reference, given, strict)
-        inputs.append(recorded_input(_folder(reference), SETTINGS_FILE))
+        inputs.append(recorded_input(folder_of(reference), SETTINGS_FILE))
 
     import torch
 
@@ -177,7 +178,7 @@ def _load_reference(reference: Path | None, policy: Policy, strict: bool) -> Pol
         raise ProgpoError(
             "update.kl is not 0 and no reference policy is given; name the warm-up policy (--reference) or set kl: 0"
         )
-    loaded = load_policy(_folder(reference), strict)
+    loaded = load_policy(folder_of(reference), strict)
     if loaded.tokenizer_fingerprint != policy.tokenizer_fingerprint:
         raise ProgpoError(
             f"{reference}: its tokenizer is not that of the policy; give the warm-up policy that this run started from"
@@ -225,10 +226,6 @@ def _copy(policy: Path, place: Path) -> None:
             target = place / file.relative_to(policy)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-
-
-def _folder(path: Path) -> Path:
-    return path.parent if path.name == FOLDER_MANIFEST else path
 
 
 def _summary(found: Mapping[str, Any]) -> str:

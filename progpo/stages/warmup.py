@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import envs
 from progpo import __version__
 from progpo.artifacts import (
-    FOLDER_MANIFEST,
     atomic,
     atomic_folder,
     clean_partial,
+    folder_of,
     manifest_path,
     sha256,
     write_json,
@@ -68,7 +68,7 @@ def run(
     from progpo.policy.rendering import make_renderer
     from progpo.policy.warmup import Warmup
 
-    folder = output.parent if output.name == FOLDER_MANIFEST else output
+    folder = folder_of(output)
     clean_partial(folder)
     clean_partial(metrics)
     torch.set_num_threads(settings.warmup.threads)
