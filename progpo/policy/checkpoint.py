@@ -9,14 +9,14 @@ gives every checkpoint whose model type is qwen2 the tokenizer of the released Q
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from progpo.artifacts import check, folder_of, sha256, write_json
+from progpo.artifacts import check, folder_of, sha256, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.policy.tokenizer import train_tokenizer
 from progpo.seeds import stream
@@ -25,6 +25,7 @@ from progpo.settings.stages import PolicySettings
 
 if TYPE_CHECKING:
     import torch
+    from pydantic import BaseModel
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from progpo.policy.qwen2 import Qwen2ForCausalLM
@@ -156,6 +157,44 @@ def save_files(policy: Policy, folder: Path) -> None:
             "fingerprint": policy.fingerprint,
             "tokenizer_fingerprint": policy.tokenizer_fingerprint,
         },
+    )
+
+
+def write_policy_manifest(
+    policy: Policy,
+    place: Path,
+    folder: Path,
+    stage: str,
+    settings: "BaseModel",
+    metrics: Path,
+    inputs: Sequence[Path],
+    seed: int,
+    iteration: int,
+) -> None:
+    """Write the manifest of a policy that was just saved, last of all in its folder.
+
+    Args:
+        policy: as `save_files` left it.
+        place: the temporary folder in which it is being made.
+        folder: where it will stand.
+        stage, settings, inputs: see `progpo.artifacts.write_manifest`.
+        metrics: the stage's metrics, beside the folder.
+        seed, iteration: that the policy is of; the warm-up is iteration 0.
+    """
+    write_manifest(
+        place,
+        stage,
+        settings.model_dump(mode="json"),
+        files=[*(file for file in place.rglob("*") if file.is_file()), metrics],
+        inputs=inputs,
+        facts={
+            "fingerprint": policy.fingerprint,
+            "tokenizer_fingerprint": policy.tokenizer_fingerprint,
+            "layout": policy.settings.resolved_layout,
+            "iteration": iteration,
+            "seed": seed,
+        },
+        at=folder,
     )
 
 

@@ -78,12 +78,12 @@ def run(
         temperature=sampling.temperature,
     )
     rollout = _Rollout(settings, loaded, chosen, metadata)
+    progress = output.with_name(f"{output.name}.progress")
     if sampling.save_groups is None:
         trajectories = rollout.play(range(first, end))
     else:
-        place = output.with_name(f"{output.name}.progress")
         made_from = {"metadata": asdict(metadata), "tasks": sha256(source), "version": __version__}
-        trajectories = rollout.play_with_progress(range(first, end), sampling.save_groups, place, made_from)
+        trajectories = rollout.play_with_progress(range(first, end), sampling.save_groups, progress, made_from)
     write_shard(output, trajectories, metadata)
     write_manifest(
         output,
@@ -100,7 +100,7 @@ def run(
             "success": fmean(trajectory.score == 1.0 for trajectory in trajectories),
         },
     )
-    shutil.rmtree(output.with_name(f"{output.name}.progress"), ignore_errors=True)
+    shutil.rmtree(progress, ignore_errors=True)
 
 
 def check_tasks(tasks: Path, strict: bool) -> Path:

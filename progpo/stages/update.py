@@ -19,10 +19,9 @@ from progpo.artifacts import (
     recorded_input,
     sha256,
     write_json,
-    write_manifest,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files
+from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files, write_policy_manifest
 from progpo.settings.stages import UpdateSettings
 from progpo.trajectories.read import read_shards
 from progpo.trajectories.schema import Metadata
@@ -100,21 +99,7 @@ def run(
             _copy(policy, place)
         write_json(place / TRAINING_FILE, training)
         write_json(metrics, found)
-        write_manifest(
-            place,
-            "update",
-            settings.model_dump(mode="json"),
-            files=[*(file for file in place.rglob("*") if file.is_file()), metrics],
-            inputs=inputs,
-            facts={
-                "fingerprint": given.fingerprint,
-                "tokenizer_fingerprint": given.tokenizer_fingerprint,
-                "layout": given.settings.resolved_layout,
-                "iteration": iteration,
-                "seed": seed,
-            },
-            at=folder,
-        )
+        write_policy_manifest(given, place, folder, "update", settings, metrics, inputs, seed, iteration)
     print(_summary(found), file=sys.stderr)
 
 

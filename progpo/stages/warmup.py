@@ -18,10 +18,9 @@ from progpo.artifacts import (
     manifest_path,
     sha256,
     write_json,
-    write_manifest,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, save_files
+from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, save_files, write_policy_manifest
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
 from progpo.trajectories.read import read_shard, to_trajectories
@@ -102,21 +101,7 @@ def run(
     with atomic_folder(folder) as place:
         save_files(policy, place)
         write_json(metrics, found)
-        write_manifest(
-            place,
-            "warmup",
-            settings.model_dump(mode="json"),
-            files=[*(file for file in place.rglob("*") if file.is_file()), metrics],
-            inputs=demonstrations,
-            facts={
-                "fingerprint": policy.fingerprint,
-                "tokenizer_fingerprint": policy.tokenizer_fingerprint,
-                "layout": policy.settings.resolved_layout,
-                "iteration": 0,
-                "seed": seed,
-            },
-            at=folder,
-        )
+        write_policy_manifest(policy, place, folder, "warmup", settings, metrics, demonstrations, seed, iteration=0)
     progress.remove()
     last = warmup.curve[-1]
     print(
