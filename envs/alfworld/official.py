@@ -2,13 +2,13 @@
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envs.alfworld.game_file import find_task_type, read_game
 from envs.alfworld.generate.streams import stream
-from envs.alfworld.settings import SPLITS, TASK_TYPES
+from envs.alfworld.settings import SPLITS, TASK_TYPES, VALIDATION
 from envs.base import EnvironmentDataError
 
 DATA = "json_2.1.1"
@@ -133,40 +133,57 @@ def _trials(folder: Path) -> Iterator[Path]:
             yield Path(place)
 
 
-def choose(folder: Path, split: str, count: int | None, types: Sequence[str], seed: int) -> list[OfficialGame]:
+def choose(
+    folder: Path, split: str, count: int | None, types: Sequence[str], seed: int, aside: int = 0
+) -> list[OfficialGame]:
     """Return games of a split, spread evenly over the task types as far as there are games.
 
     Which ones depends on the seed, the split and the types; a smaller choice is the beginning of a larger one.
 
     Args:
+        split: that of a folder, or "validation": train games set aside.
         count: how many; None: all.
+        aside: games of this split that are set aside, and not to be chosen.
 
     Raises:
         EnvironmentDataError: the split has no game of those types, or fewer than asked for, or a broken one.
     """
-    found = survey(folder, split)
+    source = "train" if split == VALIDATION else split
+    found = survey(folder, source)
     if found.broken:
         more = f" (and {len(found.broken) - 1} more like it)" if len(found.broken) > 1 else ""
         raise EnvironmentDataError(found.broken[0] + more)
     there = {task_type: games for task_type, games in found.by_type().items() if task_type in types and games}
+    if aside:
+        kept = {game.name for game in _spread(there, VALIDATION, aside, seed)}
+        left = {name: [game for game in games if game.name not in kept] for name, games in there.items()}
+        there = {name: games for name, games in left.items() if games}
     total = sum(map(len, there.values()))
     if not total:
         left_out = ", ".join(f"{number} {reason}" for reason, number in found.skipped.items()) or "nothing"
         raise EnvironmentDataError(
-            f"{folder / split}: no game of {', '.join(types)} (left out: {left_out}); {_GET}, or change "
-            "`tasks.splits` or `tasks.types`"
+            f"{folder / source}: no game of {', '.join(types)} (left out: {left_out}"
+            f"{f', {aside} set aside for validation' if aside else ''}); {_GET}, or change `tasks.splits` or "
+            "`tasks.types`"
         )
     if count is None:
-        return [game for game in found.games if game.task_type in there]
+        return sorted((game for games in there.values() for game in games), key=lambda game: game.path)
     if count > total:
         raise EnvironmentDataError(
-            f"{folder / split}: {count} games asked for, {total} are there; lower `tasks.splits.{split}` (null: all)"
+            f"{folder / source}: {count} games asked for, {total} are there"
+            f"{f' beside {aside} set aside for validation' if aside else ''}; lower `tasks.splits.{split}`"
+            f"{'' if split == VALIDATION else ' (null: all)'}"
         )
+    return [replace(game, split=split) for game in _spread(there, split, count, seed)]
+
+
+def _spread(there: Mapping[str, Sequence[OfficialGame]], split: str, count: int, seed: int) -> list[OfficialGame]:
+    """Return so many games, or all, one of each type after another, each type's in a random order of the split's."""
     queues = [
         [games[index] for index in stream("official", seed, split, task_type).permutation(len(games))]
         for task_type, games in there.items()
     ]
-    rounds = (queue[turn] for turn in range(max(map(len, queues))) for queue in queues if turn < len(queue))
+    rounds = (queue[turn] for turn in range(max(map(len, queues), default=0)) for queue in queues if turn < len(queue))
     return [game for game, _ in zip(rounds, range(count), strict=False)]
 
 

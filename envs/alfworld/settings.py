@@ -14,9 +14,12 @@ TASK_TYPES = (
     "pick_two_obj_and_place",
 )
 
+#: As the released games are divided.
 SPLITS = ("train", "valid_seen", "valid_unseen")
+#: Train games set aside, to choose by; never among the train games of the same experiment.
+VALIDATION = "validation"
 
-Split = Literal["train", "valid_seen", "valid_unseen"]
+Split = Literal["train", "validation", "valid_seen", "valid_unseen"]
 TaskType = Literal[
     "pick_and_place_simple",
     "look_at_obj_in_light",
@@ -68,7 +71,8 @@ class TaskSettings(_Settings):
     Attributes:
         source: "generated" by this project, or "official": a folder as `alfworld-download` leaves it.
         data: the official folder (the one that holds `json_2.1.1`, or that folder itself); null: $ALFWORLD_DATA.
-        splits: how many games of each split; null: all of them (official only).
+        splits: how many games of each split; null: all of them (official only). `validation`, which needs a number,
+            are train games set aside: they are taken out of `train`.
         types: the task families to use.
         seed: of the generator, and of the choice among official games.
         difficulty: of generated games.
@@ -90,6 +94,8 @@ class TaskSettings(_Settings):
                 raise ValueError("splits: generated games need a number for each split")
         elif self.difficulty != Difficulty():
             raise ValueError("difficulty: only with `source: generated`")
+        if VALIDATION in self.splits and self.splits[VALIDATION] is None:
+            raise ValueError("splits: `validation` needs a number: so many train games are set aside")
         if len(set(self.types)) < len(self.types):
             raise ValueError(f"types: one stands there twice ({', '.join(self.types)})")
         if "train" not in self.splits:

@@ -5,8 +5,8 @@ from pathlib import Path
 from envs.alfworld import official
 from envs.alfworld.fast import FastEpisode, Game, UnsupportedGameError, load_game
 from envs.alfworld.generate import GeneratedGame, generate
-from envs.alfworld.official import choose, locate
-from envs.alfworld.settings import TaskSettings
+from envs.alfworld.official import OfficialGame, choose, locate
+from envs.alfworld.settings import VALIDATION, TaskSettings
 from envs.alfworld.textworld_engine import TextWorldEpisode
 from envs.base import EnvironmentDataError, Task
 
@@ -37,11 +37,11 @@ def preflight(settings: TaskSettings) -> str:
         return f"games to generate: {', '.join(f'{split} {count}' for split, count in settings.splits.items())}"
     found = official.preflight(settings.data)
     for split in settings.splits:
-        if not any(found.counts[split].values()):
+        if split in found.counts and not any(found.counts[split].values()):
             raise EnvironmentDataError(f"{found.render()}\n`tasks.splits` names {split}, which has no game")
-    for split, count in settings.splits.items():
+    for split in settings.splits:
         try:
-            choose(found.folder, split, count, settings.types, settings.seed)
+            _chosen(found.folder, split, settings)
         except EnvironmentDataError as error:
             raise EnvironmentDataError(f"{found.render()}\n{error}") from None
     return found.render()
@@ -51,8 +51,8 @@ def _official(settings: TaskSettings) -> list[Task]:
     data = locate(settings.data)
     tasks = []
     tried: set[str] = set()
-    for split, count in settings.splits.items():
-        for game in choose(data, split, count, settings.types, settings.seed):
+    for split in settings.splits:
+        for game in _chosen(data, split, settings):
             try:
                 load_game(game.path)
             except UnsupportedGameError as error:
@@ -62,6 +62,12 @@ def _official(settings: TaskSettings) -> list[Task]:
                     _begin(game.path)
             tasks.append(Task(game.name, split, game.task_type, {"game": str(game.path)}))
     return tasks
+
+
+def _chosen(data: Path, split: str, settings: TaskSettings) -> list[OfficialGame]:
+    """Return the released games of a split; train's are those that are not set aside for validation."""
+    aside = settings.splits.get(VALIDATION, 0) if split == "train" else 0
+    return choose(data, split, settings.splits[split], settings.types, settings.seed, aside)
 
 
 def _begin(path: Path) -> None:

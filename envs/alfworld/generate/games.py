@@ -68,7 +68,7 @@ def generate(
     It depends on the arguments alone: not on how many games are made, nor on the order in which they are.
 
     Args:
-        split: "train" and "valid_seen" play in the same rooms, "valid_unseen" in rooms of its own.
+        split: "train", "validation" and "valid_seen" play in the same rooms, "valid_unseen" in rooms of its own.
         index: from 0.
 
     Raises:

@@ -119,6 +119,26 @@ def test_a_choice_is_even_seeded_and_grows(tree):
     assert len({game.name for game in choose(folder, "train", None, TASK_TYPES, seed=1)}) == 24
 
 
+def test_games_set_aside_are_no_train_games(tree):
+    folder = locate(tree)
+    aside = choose(folder, "validation", 8, TASK_TYPES, seed=1)
+    assert {game.split for game in aside} == {"validation"}
+    assert set(Counter(game.task_type for game in aside).values()) == {1, 2}
+    names = {game.name for game in aside}
+    rest = {game.name for game in choose(folder, "train", None, TASK_TYPES, seed=1, aside=8)}
+    every = {game.name for game in choose(folder, "train", None, TASK_TYPES, seed=1)}
+    assert (len(names), len(rest)) == (8, 16)
+    assert names | rest == every
+    some = choose(folder, "train", 16, TASK_TYPES, seed=1, aside=8)
+    assert {game.name for game in some} == rest
+    with pytest.raises(EnvironmentDataError, match=r"17 games asked for, 16 are there beside 8 set aside"):
+        choose(folder, "train", 17, TASK_TYPES, 1, aside=8)
+    with pytest.raises(EnvironmentDataError, match=r"train: 25 games asked for.*lower `tasks.splits.validation`$"):
+        choose(folder, "validation", 25, TASK_TYPES, 1)
+    with pytest.raises(EnvironmentDataError, match=r"no game of .*24 set aside for validation"):
+        choose(folder, "train", None, TASK_TYPES, 1, aside=24)
+
+
 def test_a_scarce_type_leaves_its_share_to_the_others(tree):
     for place in sorted((tree / "json_2.1.1" / "train").glob("look_at*"))[1:]:
         shutil.rmtree(place)

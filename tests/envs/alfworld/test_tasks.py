@@ -8,15 +8,15 @@ from envs import EnvironmentDataError, entry
 from envs.alfworld import tasks
 from envs.alfworld.environment import make
 from envs.alfworld.generate import domain, generate, grammar
-from envs.alfworld.settings import SPLITS, TASK_TYPES, TaskSettings
+from envs.alfworld.settings import TASK_TYPES, TaskSettings
 from envs.alfworld.tasks import preflight, prepare
 
-SPLIT_SIZES = {"train": 12, "valid_seen": 6, "valid_unseen": 6}
+SPLIT_SIZES = {"train": 12, "validation": 3, "valid_seen": 6, "valid_unseen": 6}
 
 
 def test_generated_games_are_written_where_the_tasks_say(tmp_path):
     made = prepare(TaskSettings(splits=SPLIT_SIZES), tmp_path)
-    assert [task.split for task in made] == [split for split in SPLITS for _ in range(SPLIT_SIZES[split])]
+    assert [task.split for task in made] == [split for split, size in SPLIT_SIZES.items() for _ in range(size)]
     assert len({task.id for task in made}) == len(made)
     environment = make()
     for task in made:
@@ -43,6 +43,19 @@ def test_official_games_stay_where_they_are(tmp_path, real_games):
     assert [task.split for task in chosen] == ["train"] * 12 + ["valid_seen"] * (len(chosen) - 12)
     assert {task.task_type for task in chosen} == set(TASK_TYPES)
     assert all(task.id.startswith(task.task_type) and "-trial_" in task.id for task in chosen)
+
+
+def test_validation_games_are_train_games_set_aside(tmp_path, real_games):
+    splits = {"train": None, "validation": 6}
+    data = real_games[0].parents[4]
+    made = prepare(TaskSettings(source="official", data=data, splits=splits), tmp_path)
+    aside = [task for task in made if task.split == "validation"]
+    assert {task.task_type for task in aside} == set(TASK_TYPES)
+    assert all("/train/" in task.options["game"] for task in made)
+    assert len({task.options["game"] for task in made}) == len(made)
+    alone = prepare(TaskSettings(source="official", data=data, splits={"train": None}), tmp_path)
+    assert {task.options["game"] for task in made} == {task.options["game"] for task in alone}
+    assert "train" in preflight(TaskSettings(source="official", data=data, splits=splits))
 
 
 def test_an_official_game_with_broken_pddl_is_named(tmp_path):
