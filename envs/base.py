@@ -15,15 +15,20 @@ class EnvironmentDataError(Exception):
     """Bad environment data or settings: the message names the thing and the remedy."""
 
 
+#: The options of a task that hold a path, of a file or a folder.
+PATH_OPTIONS = ("game", "folder")
+
+
 @dataclass(frozen=True)
 class Task:
     """One task: a game or a goal, and how an environment is reset to it.
 
     Attributes:
         id: unique within the experiment, readable (file-name safe).
-        split: "train", "valid_seen", ...
+        split: "train", and others that the environment names.
         task_type: the family the task belongs to, for reporting.
-        options: passed to `reset(options=...)`; relative paths in it are relative to the folder of the task list.
+        options: passed to `reset(options=...)`; those named in PATH_OPTIONS are paths, and relative ones are
+            relative to the folder of the task list.
     """
 
     id: str

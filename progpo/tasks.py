@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from envs import Task
+from envs import PATH_OPTIONS, Task
 from progpo.artifacts import FOLDER_MANIFEST, write_text
 from progpo.errors import ProgpoError
 from progpo.seeds import stream
@@ -24,7 +24,7 @@ def save_tasks(folder: Path, tasks: Sequence[Task]) -> Path:
 def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
     """Read the tasks of a folder (or of its manifest, or of the list itself), of one split or all, in their order.
 
-    Relative paths in a task's `game` option are resolved against the folder.
+    Relative paths in a task's options (`envs.base.PATH_OPTIONS`) are resolved against the folder.
 
     Raises:
         ProgpoError: no or a broken list, an id that stands there twice, or no task of that split.
@@ -41,13 +41,7 @@ def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
     doubled = [name for name, count in Counter(task.id for task in tasks).items() if count > 1]
     if doubled:
         raise ProgpoError(f"{path}: the id {doubled[0]!r} stands there twice; make it anew with `progpo tasks`")
-    resolved = [
-        Task(task.id, task.split, task.task_type, {**task.options, "game": str(folder / task.options["game"])})
-        if "game" in task.options
-        else task
-        for task in tasks
-        if split is None or task.split == split
-    ]
+    resolved = [_resolved(task, folder) for task in tasks if split is None or task.split == split]
     if not resolved:
         there = ", ".join(sorted({task.split for task in tasks})) or "none"
         raise ProgpoError(f"{path}: no task of split {split!r}; its splits: {there}")
@@ -62,9 +56,24 @@ def _task(line: str) -> Task:
             raise TypeError(f"`{name}` is {getattr(task, name)!r}, no text")
     if not isinstance(task.options, dict):
         raise TypeError(f"`options` of {task.id} is {task.options!r}, no mapping")
-    if not isinstance(task.options.get("game", ""), str):
-        raise TypeError(f"`game` of {task.id} is {task.options['game']!r}, no path")
+    for name in PATH_OPTIONS:
+        if not isinstance(task.options.get(name, ""), str):
+            raise TypeError(f"`{name}` of {task.id} is {task.options[name]!r}, no path")
     return task
+
+
+def _resolved(task: Task, folder: Path) -> Task:
+    """Return a task with its relative paths resolved against the folder of its list."""
+    paths = {name: str(folder / task.options[name]) for name in PATH_OPTIONS if name in task.options}
+    return replace(task, options={**task.options, **paths})
+
+
+def foreign_files(tasks: Iterable[Task]) -> list[Path]:
+    """Return the files that tasks name by absolute paths (those of a folder: what lies in it), sorted."""
+    named = {
+        path for task in tasks for name in PATH_OPTIONS if (path := Path(task.options.get(name, ""))).is_absolute()
+    }
+    return sorted(file for path in named for file in (path.iterdir() if path.is_dir() else [path]) if file.is_file())
 
 
 def tasks_of_iteration(tasks: Sequence[Task], seed: int, iteration: int, count: int) -> list[Task]:

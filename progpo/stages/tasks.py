@@ -9,7 +9,7 @@ from pydantic import BaseModel
 import envs
 from progpo.artifacts import atomic_folder, clean_partial, folder_of, write_manifest
 from progpo.settings.experiment import TasksStage
-from progpo.tasks import save_tasks
+from progpo.tasks import foreign_files, save_tasks
 
 
 def run(settings: TasksStage, output: Path) -> None:
@@ -33,8 +33,8 @@ def run(settings: TasksStage, output: Path) -> None:
             "tasks",
             settings.model_dump(mode="json"),
             files=[file for file in place.rglob("*") if file.is_file()],
-            # Games that stay where they are.
-            inputs=sorted({path for task in tasks if (path := Path(task.options.get("game", ""))).is_absolute()}),
+            # Games and catalogues that stay where they are.
+            inputs=foreign_files(tasks),
             facts={"tasks": {f"{split}/{kind}": count for (split, kind), count in sorted(counts.items())}},
             at=folder,
         )

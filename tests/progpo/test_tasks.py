@@ -8,7 +8,7 @@ import pytest
 
 from envs import Task
 from progpo.errors import ProgpoError
-from progpo.tasks import load_tasks, save_tasks, tasks_of_iteration
+from progpo.tasks import foreign_files, load_tasks, save_tasks, tasks_of_iteration
 
 TASKS = [Task(f"task-{index}", "train", "kind", {"game": f"games/{index}.tw-pddl"}) for index in range(10)]
 
@@ -19,6 +19,25 @@ def test_round_trip_resolves_paths(tmp_path: Path) -> None:
     assert load_tasks(tmp_path, "train")[3].options["game"] == str(tmp_path / "games/3.tw-pddl")
     assert load_tasks(tmp_path / "manifest.json", "valid_seen")[0].options["game"] == "/official/game"
     assert len(load_tasks(tmp_path)) == 11
+
+
+def test_paths_of_files_and_folders_are_resolved_and_recorded(tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "b.json").touch()
+    (shop / "a.json").touch()
+    (shop / "below").mkdir()
+    tasks = [
+        Task("near", "train", "kind", {"folder": "catalogue", "goal": {"folder": "as it is"}}),
+        Task("far", "train", "kind", {"folder": str(shop), "goal": 3}),
+        Task("none", "train", "kind"),
+    ]
+    save_tasks(tmp_path, tasks)
+    near, far, none = load_tasks(tmp_path)
+    assert near.options == {"folder": str(tmp_path / "catalogue"), "goal": {"folder": "as it is"}}
+    assert far.options == {"folder": str(shop), "goal": 3}
+    assert none.options == {}
+    assert foreign_files(tasks) == [shop / "a.json", shop / "b.json"]
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -43,6 +62,7 @@ def test_the_list_itself_stands_for_its_folder(tmp_path: Path) -> None:
     [
         ({"options": None}, "`options` of task-0 is None"),
         ({"options": {"game": 5}}, "`game` of task-0 is 5"),
+        ({"options": {"folder": None}}, "`folder` of task-0 is None"),
         ({"id": 7}, "`id` is 7"),
         ({"id": "task-1"}, "'task-1' stands there twice"),
     ],
