@@ -3,7 +3,9 @@
 An environment is a Gymnasium environment over text: `reset(seed=, options=) -> (observation, info)` and
 `step(action) -> (observation, reward, terminated, truncated, info)`, observations and actions being `str`.
 `info` holds `admissible_commands` (list[str]), `task_type` (str), `won` (bool), `score` (float in [0, 1]) and,
-where the environment can give one, `state_key` (str): a short digest of all that a player can tell apart.
+where the environment can give one, `state_key` (str): a short digest of all that a player can tell apart. Where more
+is allowed than can be listed, as a search for words of one's own, `info` of a step also holds `valid` (bool): whether
+its action was allowed.
 """
 
 from collections.abc import Mapping
@@ -35,6 +37,11 @@ class Task:
     split: str
     task_type: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def was_valid(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether an action was allowed, by the `info` before and after it."""
+    return bool(after["valid"]) if "valid" in after else action in before["admissible_commands"]
 
 
 class Expert(Protocol):

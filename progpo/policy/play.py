@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs import Task
+from envs import Task, was_valid
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import Policy
 from progpo.policy.precision import compute_dtype
@@ -221,7 +221,7 @@ class _Player:
                 observation=before,
                 next_observation=self._observation,
                 action=action,
-                valid=formed and action in info["admissible_commands"],
+                valid=formed and was_valid(action, info, self._info),
                 reward=float(reward),
                 terminated=terminated,
                 truncated=truncated,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import envs
-from envs import Expert, Task
+from envs import Expert, Task, was_valid
 from progpo.artifacts import check, clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.seeds import stream
@@ -139,7 +139,7 @@ def demonstrate(
                 observation=observation,
                 next_observation=following,
                 action=action,
-                valid=action in admissible,
+                valid=was_valid(action, info, after),
                 reward=float(reward),
                 terminated=bool(terminated),
                 truncated=bool(truncated),
@@ -182,7 +182,7 @@ class _Player:
             expert = self._make_expert(stream("search", *key), vary=variant > 0)
             noise = stream("noise", *key)
             episode = demonstrate(self._environment, expert, task, group, variant, self._settings, noise)
-            won = episode.steps[-1].terminated and episode.outcome > 0
+            won = episode.steps[-1].terminated and episode.score == 1.0
             shown.append(Shown(task.task_type, variant > 0, won, len(episode.steps), episode if won else None))
         return shown
 
