@@ -4,8 +4,8 @@ What a small policy must get right is which thing to act on, so a thing with its
 token, with every number up to a margin above those seen. What templates repeat ("you arrive at", ". In it,
 you see a") is one token too: neighbouring words that stand beside each other often enough are merged, most
 frequent pair first, as byte-pair encoding (arXiv 1508.07909) merges characters, but never across a thing,
-or a name that things bear. All other words are tokens of their own, and single characters spell whatever
-was never seen.
+or a name that things bear, nor across markup ("[SEP]"), which separates what has nothing to do with each
+other. All other words are tokens of their own, and single characters spell whatever was never seen.
 
 The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase
 costs the same and each single character ten times that, so that a text is cut into as few tokens as
@@ -13,8 +13,8 @@ possible. A token that follows a space holds the space: decoding gives back the 
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,16 @@ SPECIAL = (PAD, UNKNOWN, END, ACTION)
 
 #: Stands for the space, as in SentencePiece.
 SPACE = "\u2581"
-#: A thing with its number, a word, or one other character; each with the space before it.
-UNIT = re.compile(rf"{SPACE}[^\W\d_]+{SPACE}\d+(?!\w)|{SPACE}?(?:[^\W_]|')+|{SPACE}?[^{SPACE}]|{SPACE}")
-THING = re.compile(rf"({SPACE}[^\W\d_]+){SPACE}(\d+)")
+TAG = rf"\[[A-Za-z_]+(?:{SPACE}[A-Za-z_]+)?\]"
+#: A tag that stands apart, a thing with its number, a word, or one other character; each with the space before it.
+UNIT = re.compile(
+    rf"(?:{SPACE}|(?<=\n)){TAG}|{SPACE}[^\W\d_]+{SPACE}\d+(?!\w)|{SPACE}?(?:[^\W_]|')+|{SPACE}?[^{SPACE}]|{SPACE}"
+)
+MARKUP = re.compile(rf"{SPACE}?{TAG}")
+THING = re.compile(rf"({SPACE}[^\W\d_]+)({SPACE}(\d+))")
+#: Things of a name are numbered, so that of their numbers up to the highest one in so many is seen at least; else the
+#: numbers are amounts ("lower than 40"), and a token for each up to the highest would be many.
+SPARSE = 8
 #: Printable ASCII and the line break.
 CHARACTERS = ("\n", SPACE, *map(chr, range(33, 127)))
 
@@ -39,6 +46,27 @@ SPECIAL_COST = 1000.0
 
 def _units(text: str) -> list[str]:
     return UNIT.findall(SPACE + text.replace(" ", SPACE))
+
+
+def _numbered_names(cut: Iterable[Sequence[str]]) -> dict[str, int]:
+    """Return the names that numbered things bear, with the highest number seen of each."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for units in cut:
+        for unit in units:
+            if thing := THING.fullmatch(unit):
+                numbers[thing[1]].add(int(thing[3]))
+    return {name: max(seen) for name, seen in numbers.items() if SPARSE * len(seen) >= max(seen)}
+
+
+def _amounts_apart(units: Iterable[str], names: Container[str]) -> Iterator[str]:
+    """Yield units, with those that look like a thing of another name cut into word and number."""
+    for unit in units:
+        thing = THING.fullmatch(unit)
+        if thing and thing[1] not in names:
+            yield thing[1]
+            yield thing[2]
+        else:
+            yield unit
 
 
 def _merge(units: tuple[str, ...], left: str, right: str) -> tuple[str, ...]:
@@ -94,21 +122,20 @@ def vocabulary(
     """
     counts = Counter(texts)
     total = sum(counts.values())
-    highest: Counter[str] = Counter()
-    seen: Counter[str] = Counter()
     cut = {text: _units(text) for text in counts}
+    highest = _numbered_names(cut.values())
+    cut = {text: list(_amounts_apart(units, highest)) for text, units in cut.items()}
+    seen: Counter[str] = Counter()
     for text, count in counts.items():
         for unit in cut[text]:
-            if thing := THING.fullmatch(unit):
-                highest[thing[1]] = max(highest[thing[1]], int(thing[2]))
-            else:
+            if not THING.fullmatch(unit):
                 seen[unit] += count
     barriers = {name.strip(SPACE) for name in highest}
     runs: Counter[tuple[str, ...]] = Counter()
     for text, count in counts.items():
         run: list[str] = []
         for unit in [*cut[text], None]:
-            if unit is None or THING.fullmatch(unit) or unit.strip(SPACE) in barriers:
+            if unit is None or THING.fullmatch(unit) or MARKUP.fullmatch(unit) or unit.strip(SPACE) in barriers:
                 if len(run) > 1:
                     runs[tuple(run)] += count
                 run = []

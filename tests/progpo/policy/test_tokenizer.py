@@ -20,9 +20,27 @@ KITCHEN = [
 ]
 
 
+SHOP = [
+    text
+    for bound in range(10, 1000, 10)
+    for text in (
+        f"Find me slim fit jackets with color: blue, and price lower than {bound}.00 dollars [SEP] Search",
+        f"Back to Search [SEP] Page 1 (Total results: 50) [SEP] B0GABC{bound % 7} [SEP] jacket 2022 [SEP] ${bound}.99",
+        "[button] Buy Now [button_]\n[clicked button] blue [clicked button_]",
+        "click[blue]",
+        "click[buy now]",
+    )
+]
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
     return train_tokenizer(KITCHEN)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return train_tokenizer(SHOP)
 
 
 def tokens(tokenizer, text):
@@ -47,6 +65,21 @@ def test_numbers_go_up_to_a_margin_above_those_seen(tokenizer):
     assert "▁cabinet▁5" in vocabulary
     assert "▁cabinet▁6" not in vocabulary
     assert tokenizer.decode(tokenizer.encode("go to cabinet 17")) == "go to cabinet 17"
+
+
+def test_amounts_are_tokens_apart_from_the_word_before(shop):
+    assert "▁than▁40" not in shop.get_vocab()
+    assert not [token for token in shop.get_vocab() if token.startswith("▁jacket▁")]
+    found = tokens(shop, "and price lower than 40.00 dollars")
+    assert [token for token in found if "40" in token] == ["▁40"]
+
+
+def test_markup_is_one_token_and_no_phrase_spans_it(shop):
+    assert tokens(shop, "Back to Search [SEP] Page 1") == ["▁Back▁to▁Search", "▁[SEP]", "▁Page▁1"]
+    assert tokens(shop, "[button] Buy Now [button_]\n[clicked button] blue") == [
+        *("▁[button]", "▁Buy▁Now", "▁[button_]", "\n", "[clicked▁button]", "▁blue"),
+    ]
+    assert not [token for token in shop.get_vocab() if "[SEP]" in token and token != "▁[SEP]"]
 
 
 @pytest.mark.parametrize("text", [*KITCHEN[::10], "search[Red shoes, size 7.5]", "quite  new WORDS\n\nwith_lines", ""])
