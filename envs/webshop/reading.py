@@ -12,6 +12,7 @@ _RESULTS = re.compile(r"Page (\d+) \(Total results: (\d+)\)")
 _ASIN = re.compile(r"[A-Z0-9]{1,10}")
 _AMOUNT = re.compile(r"\$([\d.,]+)")
 _BOUND = re.compile(r",? and price lower than (\d+(?:\.\d+)?) dollars\s*$")
+_SIBILANT = ("ses", "xes", "zes", "ches", "shes")
 _WORD = re.compile(r"[a-z0-9]+(?:[.'-][a-z0-9]+)*")
 
 #: Words of an instruction that say nothing about a product.
@@ -171,7 +172,6 @@ def stems(text: str) -> set[str]:
 def stem(word: str) -> str:
     """Return a word without plural and possessive endings."""
     word = word.removesuffix("'s")
-    for ending in ("es", "s"):
-        if len(word) > len(ending) + 3 and word.endswith(ending):
-            return word.removesuffix(ending)
-    return word
+    if len(word) < 4 or not word.endswith("s") or word.endswith("ss"):
+        return word
+    return word[: -len("es")] if word.endswith(_SIBILANT) else word[: -len("s")]

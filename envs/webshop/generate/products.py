@@ -13,6 +13,13 @@ ATTRIBUTES = 3
 #: Dollars that a dear twin costs more: beyond any bound of the first one's goals, which is at most 40 above its price.
 DEARER = (50, 90)
 CENTS = (0.0, 0.49, 0.99)
+#: The kinds, so that departments take turns.
+_TURNS = [
+    kind
+    for place in range(len(KINDS))
+    for department in DEPARTMENTS
+    for kind in [kind for kind in KINDS if kind.category == department][place : place + 1]
+]
 #: Characters of an asin after its first three.
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
 
@@ -75,7 +82,7 @@ def products(seed: int, difficulty: Difficulty) -> list[Product]:
     family = 0
     while len(made) < difficulty.products:
         rng = stream("webshop family", seed, family)
-        made += _family(KINDS[family % len(KINDS)], difficulty, rng, taken)
+        made += _family(_TURNS[family % len(_TURNS)], difficulty, rng, taken)
         family += 1
     made = made[: difficulty.products]
     return [made[place] for place in stream("webshop order", seed).permutation(len(made)).tolist()]
