@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 SEPARATOR = " [SEP] "
@@ -102,7 +103,7 @@ def _parts(observation: str) -> list[str]:
 def _listings(parts: Sequence[str], buttons: set[str]) -> list[Listing]:
     starts = [place for place, part in enumerate(parts) if _ASIN.fullmatch(part) and part.lower() in buttons]
     found = []
-    for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
+    for start, end in pairwise([*starts, len(parts)]):
         *title, price = parts[start + 1 : end] or ("",)
         found.append(Listing(parts[start], " ".join(title), _price(price)))
     return found
