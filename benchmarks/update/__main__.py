@@ -49,7 +49,7 @@ def main() -> None:
             for way, precision, kl in CASES:
                 command = [sys.executable, "-m", "benchmarks.update.measure", str(folder), way]
                 options = ["--precision", precision, "--kl", str(kl), "--repeats", str(given.repeats)]
-                done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+                done = subprocess.run([*command, *options], stdout=subprocess.PIPE, text=True, check=True)
                 found[way, precision, kl].append(json.loads(done.stdout))
     rates = {precision: matrix_rate(getattr(torch, precision)) for precision in ("float32", "bfloat16")}
     figures = [summary(*case, runs, rates) for case, runs in found.items()]
