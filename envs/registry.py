@@ -76,3 +76,15 @@ register(
         augment="envs.alfworld.augment:renumber",
     )
 )
+
+register(
+    Entry(
+        name="webshop",
+        make="envs.webshop.environment:make",
+        settings="envs.webshop.settings:EnvironmentSettings",
+        task_settings="envs.webshop.task_settings:TaskSettings",
+        prepare="envs.webshop.tasks:prepare",
+        expert="envs.webshop.expert:ShoppingExpert",
+        preflight="envs.webshop.tasks:preflight",
+    )
+)
