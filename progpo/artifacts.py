@@ -279,6 +279,35 @@ def check(artifact: Path, strict: bool = True) -> Manifest | None:
     return read_manifest(artifact)
 
 
+def check_file(file: Path, owner: Path, strict: bool = True) -> None:
+    """Check one file of an artifact against its manifest, and no other.
+
+    Args:
+        file: e.g. the metrics beside a policy.
+        owner: the artifact whose manifest lists it, or that manifest.
+        strict: whether a file without manifest is refused.
+
+    Raises:
+        ProgpoError: missing, changed, or not in the manifest.
+    """
+    place = manifest_path(owner)
+    if not strict and not place.exists():
+        if not file.exists():
+            raise ProgpoError(f"{file}: no such file")
+        return
+    manifest = read_manifest(owner)
+    digest = manifest.files.get(Path(os.path.relpath(file, place.parent)).as_posix())
+    if not file.is_file():
+        problem = "missing"
+    elif digest is None:
+        problem = f"not listed in {place}"
+    elif sha256(file) != digest:
+        problem = f"changed since `progpo {manifest.stage}` wrote it"
+    else:
+        return
+    raise ProgpoError(f"{file}: {problem}\nremedy: snakemake --cores all --forcerun {file}")
+
+
 def verify(root: Path) -> tuple[list[str], list[str]]:
     """Look at all artifacts below a folder.
 

@@ -95,6 +95,28 @@ def test_file_without_manifest(tmp_path: Path) -> None:
         artifacts.check(tmp_path / "nothing", strict=False)
 
 
+def test_one_file_of_an_artifact(tmp_path: Path) -> None:
+    main, beside = tmp_path / "data", tmp_path / "metrics.json"
+    for path in (main, beside):
+        path.write_text("{}")
+    with pytest.raises(ProgpoError, match=r"data\.manifest\.json: missing"):
+        artifacts.check_file(beside, main)
+    artifacts.check_file(beside, main, strict=False)
+    artifacts.write_manifest(main, "stage", {}, [main, beside])
+    main.write_text("other")
+    artifacts.check_file(beside, main)
+    with pytest.raises(ProgpoError, match="data: changed since `progpo stage` wrote it"):
+        artifacts.check_file(main, main, strict=False)
+    beside.unlink()
+    with pytest.raises(ProgpoError, match=r"metrics\.json: missing"):
+        artifacts.check_file(beside, main)
+    (tmp_path / "more").write_text("")
+    with pytest.raises(ProgpoError, match=r"more: not listed in .*\n.*--forcerun"):
+        artifacts.check_file(tmp_path / "more", main)
+    with pytest.raises(ProgpoError, match="none: no such file"):
+        artifacts.check_file(tmp_path / "none", tmp_path / "none", strict=False)
+
+
 def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     artifacts.write_text(path, "old")
