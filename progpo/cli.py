@@ -33,6 +33,9 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="What is written.")
 Metrics = Annotated[Path, typer.Option(help="JSON file of the stage's metrics.")]
 Tasks = Annotated[Path, typer.Option(help="Folder made by `progpo tasks`.")]
 Policy = Annotated[Path, typer.Option(help="Policy folder, or its manifest.json.")]
+First = Annotated[
+    Path | None, typer.Option(help="The same metrics of the arm's first iteration, for alarms that compare with them.")
+]
 Shards = Annotated[list[Path], typer.Argument(help="All trajectory shards of one iteration (Parquet).")]
 
 
@@ -104,6 +107,12 @@ def rollout(
     seed: Seed = 0,
     iteration: Iteration = 1,
     shard: Annotated[int, typer.Option(min=0, help="Which shard, from 0.")] = 0,
+    history: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="advantages.json of an earlier iteration of the arm; once for each, if rollout.sampling asks."
+        ),
+    ] = None,
     strict: Strict = False,
 ) -> None:
     """Sample one shard of an iteration's groups of trajectories."""
@@ -111,8 +120,9 @@ def rollout(
     from progpo.settings.experiment import RolloutStage
     from progpo.stages.rollout import run
 
-    guard([output], [tasks, policy])
-    run(load_json(RolloutStage, settings), tasks, policy, seed, iteration, shard, output, strict=strict)
+    past = history or []
+    guard([output], [tasks, policy, *past])
+    run(load_json(RolloutStage, settings), tasks, policy, seed, iteration, shard, output, strict=strict, history=past)
 
 
 @app.command()
@@ -121,6 +131,7 @@ def advantages(
     output: Output,
     metrics: Metrics,
     settings: SettingsOption,
+    first: First = None,
     strict: Strict = False,
 ) -> None:
     """Estimate the advantage of every step of an iteration."""
@@ -128,8 +139,8 @@ def advantages(
     from progpo.settings.advantages import AdvantageSettings
     from progpo.stages.advantages import run
 
-    guard([output, metrics], shards)
-    run(load_json(AdvantageSettings, settings), shards, output, metrics, strict=strict)
+    guard([output, metrics], [*shards, *([first] if first else [])])
+    run(load_json(AdvantageSettings, settings), shards, output, metrics, strict=strict, first=first)
 
 
 @app.command()
@@ -143,6 +154,7 @@ def update(
     settings: SettingsOption = "{}",
     seed: Seed = 0,
     iteration: Iteration = 1,
+    first: First = None,
     strict: Strict = False,
 ) -> None:
     """Update the policy on one iteration's trajectories and advantages."""
@@ -150,7 +162,8 @@ def update(
     from progpo.settings.stages import UpdateSettings
     from progpo.stages.update import run
 
-    guard([metrics], [*shards, policy, advantages, *([reference] if reference else [])], folder=output)
+    optional = [path for path in (reference, first) if path]
+    guard([metrics], [*shards, policy, advantages, *optional], folder=output)
     run(
         load_json(UpdateSettings, settings),
         policy,
@@ -162,6 +175,7 @@ def update(
         output,
         metrics,
         strict=strict,
+        first=first,
     )
 
 
@@ -184,8 +198,26 @@ def evaluate(
 
 
 @app.command()
+def best(
+    summaries: Annotated[list[Path], typer.Argument(help="Validations of one arm and seed: their summary.json.")],
+    output: Output,
+    strict: Strict = False,
+) -> None:
+    """Choose an arm's best iteration by validation."""
+    from progpo.stages.best import run
+
+    guard([output], summaries)
+    run(summaries, output, strict=strict)
+
+
+@app.command()
 def report(
-    summaries: Annotated[list[Path], typer.Argument(help="Summaries made by `progpo evaluate`.")],
+    inputs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="An experiment's folder, of which the settings say what is read; or the stages' JSON files."
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the tables.")],
     settings: SettingsOption,
     strict: Strict = False,
@@ -195,7 +227,22 @@ def report(
     from progpo.settings.experiment import ReportStage
     from progpo.stages.report import run
 
-    typer.echo(run(load_json(ReportStage, settings), summaries, output, strict=strict))
+    typer.echo(run(load_json(ReportStage, settings), inputs, output, strict=strict))
+
+
+@app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of experiments: artifacts/<experiment>.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the tables.")],
+    settings: SettingsOption = "{}",
+    strict: Strict = False,
+) -> None:
+    """Compare arms: success, learning curves and paired differences, with bootstrap intervals."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import CompareStage
+    from progpo.stages.compare import run
+
+    typer.echo(run(load_json(CompareStage, settings), folders, output, strict=strict))
 
 
 @app.command()

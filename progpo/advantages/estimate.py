@@ -54,7 +54,7 @@ def estimate(table: pa.Table, settings: AdvantageSettings, seed: int = 0, iterat
         branch = np.where(term.live & applied, PROGRESS, np.where(failed, NONE, OUTCOME))
         parts = _combine(batch, parts, term.parts, weight, failed, settings.progress.always_on)
     of_step = parts.trajectory[batch.of_trajectory.ids]
-    advantage = of_step + settings.step_weight * parts.step
+    relative = advantage = of_step + settings.step_weight * parts.step
     if settings.invalid_penalty:
         advantage = np.where(batch.valid, advantage, advantage - settings.invalid_penalty)
     names = pa.array(BRANCHES).take(pa.array(branch)).take(pa.array(batch.group_of_step))
@@ -72,7 +72,7 @@ def estimate(table: pa.Table, settings: AdvantageSettings, seed: int = 0, iterat
         ],
         schema=SCHEMA,
     )
-    return Advantages(result, describe(batch, covered, weight, branch, applied))
+    return Advantages(result, describe(batch, covered, weight, branch, applied, relative))
 
 
 def _combine(batch: Batch, base: Parts, term: Parts, weight: float, failed: np.ndarray, add: bool) -> Parts:

@@ -62,8 +62,10 @@ class Updater:
 
         Returns:
             Metrics. `kl`, `entropy` (nats), `clip_fraction` and the ratios are means over the tokens computed; ratios
-            are those of the first epoch; `logprob_difference` is the largest between the log-probabilities at
-            sampling and those computed before the first optimiser step. Null: nothing was computed.
+            are those of the first epoch; `policy_kl` is the k3 estimate of the divergence from the policy that sampled.
+            `logprob_difference` and `ratio_deviation` are of what was computed before the first optimiser step: the
+            largest distance of a log-probability from that at sampling, and the mean distance of the ratio from 1.
+            Null: nothing was computed.
 
         Raises:
             ProgpoError: the loss, the gradient or a parameter is no longer finite.
@@ -186,7 +188,8 @@ class _Tally:
         self._started = self._reported = time.monotonic()
         self._tokens = self._first_tokens = 0
         self._entropy = self._divergence = self._clipped = self._ratio = 0.0
-        self._ratio_max = self._difference = 0.0
+        self._ratio_max = self._difference = self._deviation = self._moved = 0.0
+        self._before_tokens = 0
         self._with_divergence = False
 
     def add(
@@ -194,6 +197,7 @@ class _Tally:
     ) -> None:
         self._tokens += len(ratio)
         self._clipped += float(hit.sum())
+        self._moved += float((ratio - 1 - difference).sum())
         self._entropy += float(entropies.sum())
         if divergence is not None:
             self._with_divergence = True
@@ -203,7 +207,9 @@ class _Tally:
             self._ratio += float(ratio.sum())
             self._ratio_max = max(self._ratio_max, float(ratio.max()))
         if not self.stepped:
+            self._before_tokens += len(ratio)
             self._difference = max(self._difference, float(difference.abs().max()))
+            self._deviation += float((ratio - 1).abs().sum())
 
     def report(self, tokens: int) -> None:
         """Count the tokens of a pass; every so often print a line."""
@@ -222,7 +228,9 @@ class _Tally:
             "clip_fraction": self._clipped / count if count else None,
             "ratio_mean": self._ratio / self._first_tokens if count else None,
             "ratio_max": self._ratio_max if count else None,
+            "policy_kl": self._moved / count if count else None,
             "logprob_difference": self._difference if count else None,
+            "ratio_deviation": self._deviation / self._before_tokens if count else None,
         }
 
 

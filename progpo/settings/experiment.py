@@ -1,8 +1,9 @@
 """The whole config, and the part of it that each stage reads."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -12,11 +13,14 @@ from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.base import Settings, canonical, validate
 from progpo.settings.stages import (
+    CompareSection,
     DemonstrationSettings,
+    EvaluationSection,
     EvaluationSettings,
     PolicySettings,
     RolloutSettings,
     UpdateSettings,
+    ValidationSection,
     WarmupSettings,
 )
 
@@ -97,12 +101,47 @@ class EvaluateStage(Settings):
 
 
 class ReportStage(Settings):
-    """What `progpo report` reads."""
+    """What `progpo report` reads.
+
+    Attributes:
+        experiment, arms, seeds, iterations, every: what is looked for in an experiment's folder; iterations are
+            validated `every` so many, and the last, and null is none.
+        of: which evaluation is an arm's: that of the last iteration, or of the one that `best.json` names.
+        confidence: of the intervals.
+    """
 
     experiment: str
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
+    iterations: int = 1
+    every: int | None = None
+    of: Literal["last", "best"] = "last"
     confidence: float = 0.95
+
+    def validated(self) -> list[int]:
+        """Return the iterations that are validated."""
+        return validated_iterations(self.iterations, self.every)
+
+
+class CompareStage(Settings):
+    """What `progpo compare` reads.
+
+    Attributes:
+        experiment: what is looked for in the folder; null: all that is there.
+        compare: how arms are compared.
+        confidence: of the intervals.
+    """
+
+    experiment: ReportStage | None = None
+    compare: CompareSection = CompareSection()
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+
+
+def validated_iterations(iterations: int, every: int | None) -> list[int]:
+    """Return the iterations that are validated: every so many, and the last."""
+    if every is None:
+        return []
+    return sorted({*range(every, iterations + 1, every), iterations})
 
 
 def _task_settings(environment: str, data: Any) -> Any:
@@ -136,7 +175,9 @@ class Experiment(Settings):
     rollout: RolloutSettings = RolloutSettings()
     arms: Annotated[dict[str, AdvantageSettings], Field(min_length=1)]
     update: UpdateSettings = UpdateSettings()
-    evaluation: EvaluationSettings = EvaluationSettings()
+    validation: ValidationSection = ValidationSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    compare: CompareSection = CompareSection()
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -159,23 +200,55 @@ class Experiment(Settings):
             for split in self.evaluation.splits:
                 if split not in splits:
                     raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
+        self._check_validation(splits)
+        if self.compare.base is not None and self.compare.base not in self.arms:
+            raise ValueError(f"compare.base: {self.compare.base!r} is not among the arms ({', '.join(self.arms)})")
         return self
+
+    def _check_validation(self, splits: Mapping[str, Any] | None) -> None:
+        validation = self.validation
+        if validation.every is None:
+            if self.evaluation.of == "best":
+                raise ValueError("evaluation.of: `best` is chosen by validation; set `validation.every`")
+            return
+        if splits is not None and validation.split not in splits:
+            raise ValueError(
+                f"validation.split: {validation.split!r} is not among tasks.splits ({', '.join(splits)}); say there "
+                "how many tasks to set aside"
+            )
+        if self.evaluation.of == "best" and validation.split in self.evaluation.splits:
+            raise ValueError(
+                f"evaluation.of: the best iteration would be chosen on {validation.split!r}, which evaluation.splits "
+                "reports on; choose on another split (validation.split)"
+            )
+
+    def reported(self) -> ReportStage:
+        """Return what the report reads."""
+        return ReportStage(
+            experiment=self.experiment,
+            arms=tuple(self.arms),
+            seeds=self.seeds,
+            iterations=self.iterations,
+            every=self.validation.every,
+            of=self.evaluation.of,
+            confidence=self.evaluation.confidence,
+        )
 
     def stage(self, name: str, arm: str | None = None) -> str:
         """Return the settings of one stage (of one arm, for advantages) as canonical JSON."""
+        report = self.reported()
         parts: dict[str, Settings] = {
             "tasks": TasksStage.model_construct(environment=self.environment.name, tasks=self.tasks),
             "demonstrate": DemonstrateStage(environment=self.environment, demonstrations=self.demonstrations),
             "warmup": WarmupStage(environment=self.environment.name, policy=self.policy, warmup=self.warmup),
             "rollout": RolloutStage(environment=self.environment, rollout=self.rollout),
             "update": self.update,
-            "evaluate": EvaluateStage(environment=self.environment, evaluation=self.evaluation),
-            "report": ReportStage(
-                experiment=self.experiment,
-                arms=tuple(self.arms),
-                seeds=self.seeds,
-                confidence=self.evaluation.confidence,
+            "evaluate": EvaluateStage(environment=self.environment, evaluation=self.evaluation.settings()),
+            "validate": EvaluateStage(
+                environment=self.environment, evaluation=self.validation.settings(self.evaluation.confidence)
             ),
+            "report": report,
+            "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),
         }
         if name == "advantages":
             return canonical(self.arms[arm])

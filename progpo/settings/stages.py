@@ -1,6 +1,7 @@
 """Settings of each stage, as they stand in a config's sections."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -139,6 +140,19 @@ class WarmupSettings(Settings):
     save_every: Count = 100
 
 
+class DynamicSettings(Settings):
+    """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups without signal are replaced.
+
+    Attributes:
+        rounds: how often a group may be replaced by one of another task; the last one stays, whatever it is.
+        drop: which groups are replaced: "solved": those in which every trajectory succeeded; "flat": those in which
+            all outcomes are alike, so the all-failed ones too.
+    """
+
+    rounds: Count = 2
+    drop: Literal["solved", "flat"] = "flat"
+
+
 class RolloutSettings(Settings):
     """How trajectories are sampled for training.
 
@@ -149,6 +163,10 @@ class RolloutSettings(Settings):
         temperature: of sampling, 0.001 to 100; log-probabilities are recorded at it.
         batch: most episodes played at once; bounds the memory of the KV cache.
         save_groups: groups between saved progress within a shard; null: the shard is one piece.
+        sampling: how an iteration's tasks are drawn, by what the arm's earlier iterations showed of them: "uniform":
+            each once before one comes again; "learnable": likelier where success is neither sure nor hopeless;
+            "hard": likelier where success is rare. See `progpo.curriculum`.
+        dynamic: replace groups without signal; null: keep them.
         precision: of the forward pass.
         threads: of torch, each shard.
     """
@@ -159,6 +177,8 @@ class RolloutSettings(Settings):
     temperature: Annotated[float, Field(ge=LEAST_TEMPERATURE, le=MOST_TEMPERATURE)] = 1.0
     batch: Count = 64
     save_groups: Count | None = None
+    sampling: Literal["uniform", "learnable", "hard"] = "uniform"
+    dynamic: DynamicSettings | None = None
     precision: Precision = "float32"
     threads: Count = 1
 
@@ -223,12 +243,76 @@ class EvaluationSettings(Settings):
 
     @model_validator(mode="after")
     def _coherent(self) -> "EvaluationSettings":
-        if 0 < self.temperature < LEAST_TEMPERATURE:
-            raise ValueError(
-                f"temperature: {self.temperature:g} is between 0 (greedy) and {LEAST_TEMPERATURE:g}, the least to "
-                "sample at"
-            )
-        for name, values in (("splits", self.splits), ("seeds", self.seeds)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name}: one stands there twice ({', '.join(map(str, values))})")
+        _check_sampling(self.temperature, splits=self.splits, seeds=self.seeds)
         return self
+
+
+def _check_sampling(temperature: float, **lists: Sequence[Any]) -> None:
+    if 0 < temperature < LEAST_TEMPERATURE:
+        raise ValueError(
+            f"temperature: {temperature:g} is between 0 (greedy) and {LEAST_TEMPERATURE:g}, the least to sample at"
+        )
+    for name, values in lists.items():
+        if len(set(values)) < len(values):
+            raise ValueError(f"{name}: one stands there twice ({', '.join(map(str, values))})")
+
+
+class EvaluationSection(EvaluationSettings):
+    """The `evaluation` section of a config.
+
+    Attributes:
+        of: which policy of each arm is evaluated for the report: the last iteration's, or that which is best by
+            `validation`.
+    """
+
+    of: Literal["last", "best"] = "last"
+
+    def settings(self) -> EvaluationSettings:
+        """Return what the stage reads."""
+        return EvaluationSettings(**self.model_dump(include=set(EvaluationSettings.model_fields)))
+
+
+class ValidationSection(Settings):
+    """The `validation` section of a config: evaluation during training, to watch it and to choose by.
+
+    Attributes:
+        every: validate each arm's iterations `every`, 2 `every`, ... and the last, and each seed's warm-up; null:
+            none.
+        split: whose tasks are played; best none that is reported on.
+        tasks, temperature, seeds, batch, precision, threads: as in `EvaluationSettings`.
+    """
+
+    every: Count | None = None
+    split: str = "validation"
+    tasks: Count | None = None
+    temperature: Annotated[float, Field(ge=0, le=MOST_TEMPERATURE)] = 0.4
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    batch: Count = 64
+    precision: Precision = "float32"
+    threads: Count = 1
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "ValidationSection":
+        _check_sampling(self.temperature, seeds=self.seeds)
+        return self
+
+    def settings(self, confidence: float = 0.95) -> EvaluationSettings:
+        """Return what the stage reads."""
+        common = self.model_dump(include=set(EvaluationSettings.model_fields))
+        return EvaluationSettings(splits=(self.split,), confidence=confidence, **common)
+
+
+class CompareSection(Settings):
+    """The `compare` section of a config: arms against one another.
+
+    Attributes:
+        base: the arm that all others are compared with; null: each with the arm of its own base estimator without
+            progress, the others with the first arm.
+        iterations: those at which the curves are tabulated in the Markdown; null: a few, evenly. (The other tables
+            hold all.)
+        resamples: of the bootstrap.
+    """
+
+    base: str | None = None
+    iterations: tuple[Count, ...] | None = None
+    resamples: Annotated[int, Field(ge=100)] = 5000

@@ -9,7 +9,9 @@ from typing import Any
 
 from envs import Task
 from progpo.artifacts import clean_partial, recorded_input, write_json, write_manifest
+from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, load_policy
+from progpo.results import BEST, read_json
 from progpo.settings.experiment import EvaluateStage
 from progpo.stages.rollout import check_tasks
 from progpo.statistics import wilson
@@ -28,7 +30,7 @@ def run(settings: EvaluateStage, tasks: Path, policy: Path, output: Path, summar
     Args:
         settings: the environment, and how to evaluate.
         tasks: the folder of the task list, or its manifest.
-        policy: the folder of the policy, or its manifest.
+        policy: the folder of the policy, or its manifest; or the `best.json` that names it.
         output: the Parquet file of the episodes.
         summary: the JSON file of the results.
         strict: whether inputs must have manifests.
@@ -40,6 +42,7 @@ def run(settings: EvaluateStage, tasks: Path, policy: Path, output: Path, summar
     evaluation = settings.evaluation
     source = check_tasks(tasks, strict)
     listed = [task for split in evaluation.splits for task in _thin(load_tasks(tasks, split), evaluation.tasks)]
+    policy = _best_policy(policy, strict) if policy.name == BEST else policy
     loaded = load_policy(policy, strict)
     clean_partial(output)
     clean_partial(summary)
@@ -105,7 +108,8 @@ def summarise(
 
     Returns:
         By split, over all its episodes, by task type ("types") and by evaluation seed ("seeds"): tasks, episodes,
-        successes, their rate with Wilson's interval, mean score, mean steps, and the share of valid actions.
+        successes, their rate with Wilson's interval, mean score, mean steps, and the share of valid actions; and by
+        task ("tasks_by_id"): its type, episodes and successes.
     """
     by_split: dict[str, list[Trajectory]] = defaultdict(list)
     for trajectory in trajectories:
@@ -114,13 +118,16 @@ def summarise(
     for split, episodes in by_split.items():
         by_type: dict[str, list[Trajectory]] = defaultdict(list)
         by_seed: dict[str, list[Trajectory]] = defaultdict(list)
+        by_task: dict[str, list[Trajectory]] = defaultdict(list)
         for trajectory in episodes:
             by_type[trajectory.task_type].append(trajectory)
             by_seed[str(seeds[trajectory.trajectory])].append(trajectory)
+            by_task[trajectory.task].append(trajectory)
         splits[split] = {
             **_figures(episodes, confidence),
             "types": {name: _figures(part, confidence) for name, part in by_type.items()},
             "seeds": {name: _figures(part, confidence) for name, part in by_seed.items()},
+            "tasks_by_id": {name: _task_figures(part) for name, part in by_task.items()},
         }
     return {"confidence": confidence, "splits": splits}
 
@@ -138,6 +145,22 @@ def _figures(episodes: Sequence[Trajectory], confidence: float) -> Mapping[str, 
         "score": fmean(episode.score for episode in episodes),
         "steps": fmean(len(episode.steps) for episode in episodes),
         "valid_rate": fmean(step.valid for episode in episodes for step in episode.steps),
+    }
+
+
+def _best_policy(file: Path, strict: bool) -> Path:
+    """Return the folder of the policy that a `best.json` names."""
+    named = read_json(file, strict).get("policy")
+    if not isinstance(named, str):
+        raise ProgpoError(f"{file}: names no policy; rerun `progpo best`")
+    return file.parent / named
+
+
+def _task_figures(episodes: Sequence[Trajectory]) -> Mapping[str, Any]:
+    return {
+        "task_type": episodes[0].task_type,
+        "episodes": len(episodes),
+        "successes": sum(episode.score == 1.0 for episode in episodes),
     }
 
 

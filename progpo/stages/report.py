@@ -1,36 +1,32 @@
 """Stage `report`: success by arm, split and task type, and the curves of training, as tables."""
 
-import csv
-import io
-import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from progpo.artifacts import check, clean_partial, write_manifest, write_text
+from progpo.artifacts import clean_partial, write_manifest, write_text
 from progpo.errors import ProgpoError
+from progpo.results import WARMUP, Data, Results, expected, load, make_curves
 from progpo.settings.experiment import ReportStage
 from progpo.statistics import wilson
-
-WARMUP = "warmup"
-#: Where an input lies tells which seed, arm and iteration it is of.
-PLACE = re.compile(r"seed-(?P<seed>\d+)/(?P<arm>[^/]+)(/iteration-(?P<iteration>\d+))?(/evaluation)?/[^/]+$")
+from progpo.tables import to_csv, to_markdown, to_text
 
 Rows = list[dict[str, Any]]
+#: Title, header, cells.
+Table = tuple[str, list[str], list[list[str]]]
 
 
 def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: bool = False) -> str:
     """Write `results.md`, `results.txt`, `results.csv` and `curves.csv`; return the text.
 
     Args:
-        settings: the experiment's name, arms and seeds.
-        inputs: `summary.json` of evaluations and `advantages.json` of iterations, in an experiment's folders
+        settings: the experiment's name, arms and seeds, and what else says which files of its folder are meant.
+        inputs: the experiment's folder; or JSON files of its stages (`progpo.results.OWNERS`), in its folders
             (`.../seed-<seed>/<arm>/...`).
         output: `results.md`, or the folder it goes to.
-        strict: whether inputs must be listed in a manifest. (Their manifests stand beside the tables they sum up.)
+        strict: whether inputs must be listed in a manifest.
 
     Raises:
         ProgpoError: an input that is not what it should be, two of the same arm, seed and iteration, or no evaluation
@@ -38,85 +34,32 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
     """
     output = output if output.suffix == ".md" else output / "results.md"
     clean_partial(output)
-    evaluations: dict[tuple[str, int], Mapping[str, Any]] = {}
-    curves: Rows = []
-    sources: dict[tuple[str, str, int, int | None], Path] = {}
-    for path in inputs:
-        place = PLACE.search(path.as_posix())
-        if place is None:
-            raise ProgpoError(f"{path}: not in an experiment's folders (…/seed-0/<arm>/…): whose is it?")
-        arm, seed = place["arm"], int(place["seed"])
-        data = _load(path, strict)
-        iteration = int(place["iteration"] or 0)
-        # An arm is judged once a seed, by whichever iteration was evaluated; its curve has a point an iteration.
-        key = (path.name, arm, seed, None if path.name == "summary.json" else iteration)
-        if key in sources:
-            raise ProgpoError(f"{sources[key]}, {path}: both are of {arm}, seed {seed}; give one of them")
-        sources[key] = path
-        if path.name == "summary.json":
-            _check_summary(path, data)
-            evaluations[arm, seed] = data
-        else:
-            curves.append({"arm": arm, "seed": seed, "iteration": iteration, **_curve(path, data)})
-    if not evaluations:
+    files = [file for path in inputs for file in (expected(path, settings) if path.is_dir() else [path])]
+    found = load(files, strict)
+    if not found.evaluations:
         raise ProgpoError("report: no evaluation among the inputs (summary.json of `progpo evaluate`)")
-
-    arms = [WARMUP, *settings.arms]
-    results = _results(evaluations, arms, settings.confidence)
-    order = {arm: place for place, arm in enumerate(arms)}
-    curves.sort(key=lambda row: (order.get(row["arm"], len(order)), row["arm"], row["seed"], row["iteration"]))
-    text = _text(settings, results, curves)
+    arms = found.order(settings.arms)
+    results = _results(found.evaluations, arms, settings.confidence)
+    curves = make_curves(found, arms)
+    tables = [*_tables(results, curves, found), *_signs(found, arms)]
+    title = _title(settings, results)
+    text = _text(title, tables)
     folder = output.parent
-    write_text(folder / "results.csv", _csv(results))
-    write_text(folder / "curves.csv", _csv(curves))
+    write_text(folder / "results.csv", to_csv(results))
+    write_text(folder / "curves.csv", to_csv(curves))
     write_text(folder / "results.txt", text)
-    write_text(output, _markdown(settings, results, curves))
-    files = [output, *(folder / name for name in ("results.csv", "curves.csv", "results.txt"))]
-    write_manifest(output, "report", settings.model_dump(mode="json"), files, inputs)
+    write_text(output, _markdown(settings, title, tables))
+    written = [output, *(folder / name for name in ("results.csv", "curves.csv", "results.txt"))]
+    write_manifest(output, "report", settings.model_dump(mode="json"), written, files)
     return text
 
 
-def _load(path: Path, strict: bool) -> Mapping[str, Any]:
-    """Read a JSON input, after a check of the manifest that lists it."""
-    beside = {"summary.json": "trajectories.parquet", "advantages.json": "advantages.parquet"}.get(path.name)
-    if beside is None:
-        raise ProgpoError(f"{path}: neither an evaluation's summary.json nor an iteration's advantages.json")
-    check(path.with_name(beside), strict)
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ProgpoError(f"{path}: not readable ({error}); rerun its stage") from None
-
-
-def _check_summary(path: Path, data: Any) -> None:
-    """Refuse a summary that lacks what `_results` reads."""
-    try:
-        for of_split in data["splits"].values():
-            for part in (of_split, *of_split["types"].values()):
-                if not (0 <= part["successes"] <= part["episodes"] > 0 <= part["steps"]):
-                    raise ValueError(f"{part['successes']} successes in {part['episodes']} episodes")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise ProgpoError(f"{path}: not an evaluation's summary ({what}); rerun `progpo evaluate`") from None
-
-
-def _curve(path: Path, data: Mapping[str, Any]) -> Mapping[str, float]:
-    try:
-        return {
-            "success": data["success_rate"],
-            "failed_fraction": data["failed_fraction"],
-            "first_visit_rate": data["first_visit_rate"],
-            "valid_rate": data["valid_action_rate"],
-        }
-    except (KeyError, TypeError) as error:
-        what = f"lacks {error}" if isinstance(error, KeyError) else "holds no metrics"
-        raise ProgpoError(f"{path}: {what}; was it made by `progpo advantages`?") from None
-
-
-def _results(evaluations: Mapping[tuple[str, int], Mapping[str, Any]], arms: Sequence[str], confidence: float) -> Rows:
+def _results(
+    evaluations: Mapping[tuple[str, int], tuple[int | None, Data]], arms: Sequence[str], confidence: float
+) -> Rows:
     """Return one row an arm, split and task type ("all" first), pooled over seeds."""
     pooled: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for (arm, _), summary in sorted(evaluations.items()):
+    for (arm, _), (_, summary) in sorted(evaluations.items(), key=lambda item: item[0]):
         for split, of_split in summary["splits"].items():
             pooled[split, arm, "all"].append(of_split)
             for kind, of_type in of_split["types"].items():
@@ -150,17 +93,8 @@ def _results(evaluations: Mapping[tuple[str, int], Mapping[str, Any]], arms: Seq
     return rows
 
 
-def _csv(rows: Rows) -> str:
-    file = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return file.getvalue()
-
-
-def _tables(results: Rows, curves: Rows) -> Iterable[tuple[str, list[str], list[list[str]]]]:
-    """Yield title, header and cells of each table."""
+def _tables(results: Rows, curves: Rows, found: Results) -> Iterable[Table]:
+    """Yield the tables of success."""
     kinds = list(dict.fromkeys(row["task_type"] for row in results))
     for split in dict.fromkeys(row["split"] for row in results):
         cells = []
@@ -178,14 +112,14 @@ def _tables(results: Rows, curves: Rows) -> Iterable[tuple[str, list[str], list[
                 ]
             )
         yield f"Success % on {split}", ["arm", "seeds", "episodes", "all", *map(_short, kinds[1:])], cells
-    arms = list(dict.fromkeys(row["arm"] for row in curves))
+    trained = [row for row in curves if row["iteration"]]
+    arms = list(dict.fromkeys(row["arm"] for row in trained))
     cells = []
-    for iteration in sorted({row["iteration"] for row in curves}):
+    for iteration in sorted({row["iteration"] for row in trained}):
         line = [str(iteration)]
         for arm in arms:
-            here = [row for row in curves if row["arm"] == arm and row["iteration"] == iteration]
-            for column in ("success", "failed_fraction"):
-                line.append(f"{100 * fmean(row[column] for row in here):.0f}" if here else "-")
+            here = [row for row in trained if row["arm"] == arm and row["iteration"] == iteration]
+            line += [_mean(here, column) for column in ("success", "failed_fraction")]
         cells.append(line)
     if cells:
         header = ["iteration", *(f"{arm} {what}" for arm in arms for what in ("success", "failed"))]
@@ -194,6 +128,59 @@ def _tables(results: Rows, curves: Rows) -> Iterable[tuple[str, list[str], list[
             header,
             cells,
         )
+    if found.validations:
+        yield _validation_table(curves, found)
+        if found.best:
+            yield (
+                "Best iteration by validation",
+                ["arm", "seed", "iteration", "success"],
+                [
+                    [arm, str(seed), str(iteration), _mean(_at(curves, arm, iteration, seed), "validation")]
+                    for (arm, seed), iteration in sorted(
+                        found.best.items(), key=lambda item: (arms.index(item[0][0]), item)
+                    )
+                ],
+            )
+
+
+def _validation_table(curves: Rows, found: Results) -> Table:
+    """Return success by validated iteration and arm, over seeds; * where it is some seed's best."""
+    rows = [row for row in curves if row["validation"] is not None]
+    arms = list(dict.fromkeys(row["arm"] for row in rows if row["iteration"]))
+    cells = []
+    for iteration in sorted({row["iteration"] for row in rows}):
+        line = [str(iteration)]
+        for arm in arms:
+            # All arms begin as the warm-up.
+            best = any(found.best.get((arm, row["seed"])) == iteration for row in rows)
+            line.append(_mean(_at(rows, arm if iteration else WARMUP, iteration), "validation") + "*" * best)
+        cells.append(line)
+    splits = sorted({split for summary in found.validations.values() for split in summary["splits"]})
+    return f"Validation: success % on {', '.join(splits)} (*: the best of a seed)", ["iteration", *arms], cells
+
+
+def _at(rows: Rows, arm: str, iteration: int, seed: int | None = None) -> Rows:
+    return [row for row in rows if (row["arm"], row["iteration"]) == (arm, iteration) and seed in (None, row["seed"])]
+
+
+def _mean(rows: Rows, column: str) -> str:
+    values = [row[column] for row in rows if row[column] is not None]
+    return f"{100 * fmean(values):.0f}" if values else "-"
+
+
+def _signs(found: Results, arms: Sequence[str]) -> Iterable[Table]:
+    """Yield the table of alarms, if there were any: how many of each, and the first."""
+    raised: dict[tuple[str, int, str], list[tuple[int, str]]] = defaultdict(list)
+    for table in (found.rollouts, found.updates):
+        for (arm, seed, iteration), metrics in table.items():
+            for alarm in metrics.get("alarms", ()):
+                raised[arm, seed, alarm["alarm"]].append((iteration, alarm["message"]))
+    cells = [
+        [arm, str(seed), name, str(len(cases)), str(min(cases)[0]), min(cases)[1]]
+        for (arm, seed, name), cases in sorted(raised.items(), key=lambda item: (arms.index(item[0][0]), item[0]))
+    ]
+    if cells:
+        yield "Alarms", ["arm", "seed", "alarm", "iterations", "first", "then"], cells
 
 
 def _short(kind: str) -> str:
@@ -202,28 +189,22 @@ def _short(kind: str) -> str:
 
 def _title(settings: ReportStage, results: Rows) -> str:
     several = results[0]["seeds"]
+    judged = "; of each arm the best iteration by validation" if settings.of == "best" else ""
     return (
-        f"{settings.experiment}: {several} training seed{'s' if several > 1 else ''}; in brackets the "
+        f"{settings.experiment}: {several} training seed{'s' if several > 1 else ''}{judged}; in brackets the "
         f"{100 * settings.confidence:g} % Wilson interval over the evaluated episodes"
     )
 
 
-def _markdown(settings: ReportStage, results: Rows, curves: Rows) -> str:
-    lines = [f"# Results of {settings.experiment}", "", _title(settings, results), ""]
-    for title, header, cells in _tables(results, curves):
-        lines += [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-        lines += ["| " + " | ".join(row) + " |" for row in cells]
-        lines.append("")
+def _markdown(settings: ReportStage, title: str, tables: Sequence[Table]) -> str:
+    lines = [f"# Results of {settings.experiment}", "", title, ""]
+    for name, header, cells in tables:
+        lines += [f"## {name}", "", *to_markdown(header, cells), ""]
     return "\n".join(lines)
 
 
-def _text(settings: ReportStage, results: Rows, curves: Rows) -> str:
-    lines = [_title(settings, results)]
-    for title, header, cells in _tables(results, curves):
-        widths = [max(len(row[column]) for row in [header, *cells]) for column in range(len(header))]
-        lines += ["", title]
-        for row in [header, *cells]:
-            lines.append(
-                "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            )
+def _text(title: str, tables: Sequence[Table]) -> str:
+    lines = [title]
+    for name, header, cells in tables:
+        lines += ["", name, *to_text(header, cells)]
     return "\n".join(lines) + "\n"

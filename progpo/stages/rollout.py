@@ -5,18 +5,21 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from envs import Task
 from progpo import __version__
+from progpo.advantages.metrics import SUCCESS, Dropped
 from progpo.artifacts import check, clean_partial, recorded_input, sha256, write_json, write_manifest
+from progpo.curriculum import choose_tasks, replacements, without_signal
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy
+from progpo.results import read_json
 from progpo.settings.experiment import RolloutStage
-from progpo.tasks import TASK_LIST, load_tasks, tasks_of_iteration
+from progpo.tasks import TASK_LIST, load_tasks
 from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 from progpo.trajectories.schema import Metadata
@@ -36,11 +39,15 @@ def run(
     shard: int,
     output: Path,
     strict: bool = False,
+    history: Sequence[Path] = (),
 ) -> None:
     """Sample one shard.
 
-    The iteration's groups 0, 1, ... are those of `tasks_of_iteration`, in its order; each shard has a contiguous part
-    of them. With `save_groups`, finished groups are kept in `<output>.progress/` and taken from there after a kill.
+    The iteration's groups 0, 1, ... are those of `choose_tasks`, in its order; each shard has a contiguous part of
+    them. With `save_groups`, finished groups are kept in `<output>.progress/` and taken from there after a kill.
+
+    With `dynamic`, a group without signal is replaced by one of another task, fixed by the group's number and the
+    round, so that the number of shards changes none. The shard's metadata lists what was dropped.
 
     Args:
         settings: the environment, and how to sample.
@@ -50,9 +57,11 @@ def run(
         shard: index among `settings.rollout.shards`.
         output: the Parquet file.
         strict: whether inputs must have manifests.
+        history: `advantages.json` of all the arm's earlier iterations; needed, after the first, where
+            `rollout.sampling` is not "uniform".
 
     Raises:
-        ProgpoError: damaged inputs, no train tasks, or no such shard.
+        ProgpoError: damaged inputs, no train tasks, no such shard, or not the history of all earlier iterations.
         EnvironmentDataError: a game that cannot be played.
     """
     sampling = settings.rollout
@@ -61,7 +70,10 @@ def run(
     if iteration < 1:
         raise ProgpoError(f"--iteration {iteration}: iterations count from 1")
     source = check_tasks(tasks, strict)
-    chosen = tasks_of_iteration(load_tasks(tasks, SPLIT), seed, iteration, sampling.tasks)
+    every = load_tasks(tasks, SPLIT)
+    known = _read_history(history, sampling.sampling, iteration, strict)
+    chosen = choose_tasks(every, sampling.sampling, known, seed, iteration, sampling.tasks)
+    spare = replacements(every, chosen, sampling.sampling, known, seed, iteration) if sampling.dynamic else []
     first, end = (sampling.tasks * number // sampling.shards for number in (shard, shard + 1))
     loaded = load_policy(policy, strict)
     clean_partial(output)
@@ -77,26 +89,34 @@ def run(
         layout=loaded.settings.resolved_layout,
         temperature=sampling.temperature,
     )
-    rollout = _Rollout(settings, loaded, chosen, metadata)
+    rollout = _Rollout(settings, loaded, chosen, spare, metadata)
     progress = output.with_name(f"{output.name}.progress")
     if sampling.save_groups is None:
-        trajectories = rollout.play(range(first, end))
+        trajectories, dropped = rollout.play(range(first, end))
     else:
-        made_from = {"metadata": asdict(metadata), "tasks": sha256(source), "version": __version__}
-        trajectories = rollout.play_with_progress(range(first, end), sampling.save_groups, progress, made_from)
-    write_shard(output, trajectories, metadata)
+        made_from = {
+            "metadata": asdict(metadata),
+            "tasks": sha256(source),
+            "history": sorted(map(sha256, history)),
+            "version": __version__,
+        }
+        trajectories, dropped = rollout.play_with_progress(range(first, end), sampling.save_groups, progress, made_from)
+    if sampling.dynamic:
+        print(f"rollout: {len(dropped)} groups without signal were replaced", file=sys.stderr)
+    write_shard(output, trajectories, replace(metadata, dropped=dropped))
     write_manifest(
         output,
         "rollout",
         settings.model_dump(mode="json"),
         files=[output],
-        inputs=[source, recorded_input(policy, SETTINGS_FILE)],
+        inputs=[source, recorded_input(policy, SETTINGS_FILE), *history],
         facts={
             "fingerprint": loaded.fingerprint,
             "seed": seed,
             "iteration": iteration,
             "shard": shard,
             "trajectories": len(trajectories),
+            "dropped_groups": len(dropped),
             "success": fmean(trajectory.score == 1.0 for trajectory in trajectories),
         },
     )
@@ -113,24 +133,65 @@ def check_tasks(tasks: Path, strict: bool) -> Path:
     return recorded_input(tasks, TASK_LIST)
 
 
+def _read_history(paths: Sequence[Path], sampling: str, iteration: int, strict: bool) -> list[Mapping[str, Any]]:
+    """Read the metrics of the arm's earlier iterations."""
+    wanted = 0 if sampling == "uniform" else iteration - 1
+    if len(paths) != wanted:
+        raise ProgpoError(
+            f"--history: iteration {iteration} with `rollout.sampling: {sampling}` reads {wanted} files, one "
+            f"advantages.json of each earlier iteration; {len(paths)} were given"
+        )
+    return [read_json(path, strict) for path in paths]
+
+
 @dataclass(frozen=True)
 class _Rollout:
     settings: RolloutStage
     policy: Policy
     tasks: Sequence[Task]
+    spare: Sequence[Task]
     metadata: Metadata
 
-    def play(self, groups: Sequence[int]) -> list[Trajectory]:
-        """Play groups of the iteration."""
+    def play(self, groups: Sequence[int]) -> tuple[list[Trajectory], list[Dropped]]:
+        """Play groups of the iteration; return their trajectories, and the groups that were replaced."""
+        dynamic = self.settings.rollout.dynamic
+        kept: list[Trajectory] = []
+        dropped: list[Dropped] = []
+        playing = {group: self.tasks[group] for group in groups}
+        for turn in range(1 + (dynamic.rounds if dynamic else 0)):
+            played = self._play(playing, turn)
+            again = {}
+            for group, task in playing.items():
+                found = played[group]
+                if dynamic and turn < dynamic.rounds and without_signal(found, dynamic.drop):
+                    successes = sum(item.score >= SUCCESS for item in found)
+                    dropped.append((task.id, task.task_type, len(found), successes))
+                    again[group] = self.spare[(turn * len(self.tasks) + group) % len(self.spare)]
+                else:
+                    kept += found
+            playing = again
+            if not playing:
+                break
+        return kept, dropped
+
+    def _play(self, groups: Mapping[int, Task], turn: int) -> dict[int, list[Trajectory]]:
+        """Play one group of each task; replacements draw from streams of their own."""
         import torch
 
         from progpo.policy.play import Episode, play
 
         sampling = self.settings.rollout
         torch.set_num_threads(sampling.threads)
-        return play(
+        shift = turn * len(self.tasks)
+        episodes = [
+            Episode(group + shift, number, task)
+            for group, task in groups.items()
+            for number in range(sampling.group_size)
+        ]
+        played: dict[int, list[Trajectory]] = {group: [] for group in groups}
+        for trajectory in play(
             self.policy,
-            [Episode(group, number, self.tasks[group]) for group in groups for number in range(sampling.group_size)],
+            episodes,
             self.settings.environment.make,
             temperature=sampling.temperature,
             batch=sampling.batch,
@@ -138,14 +199,18 @@ class _Rollout:
             iteration=self.metadata.iteration,
             precision=sampling.precision,
             label="rollout",
-        )
+        ):
+            trajectory.group -= shift
+            played[trajectory.group].append(trajectory)
+        return played
 
     def play_with_progress(
         self, groups: range, size: int, place: Path, made_from: Mapping[str, Any]
-    ) -> list[Trajectory]:
+    ) -> tuple[list[Trajectory], list[Dropped]]:
         """Play `size` groups at a time, and save each such part; parts saved earlier are taken as they are."""
         _open_progress(place, made_from)
-        trajectories = []
+        trajectories: list[Trajectory] = []
+        dropped: list[Dropped] = []
         for first in range(groups.start, groups.stop, size):
             part = range(first, min(first + size, groups.stop))
             file = place / f"groups-{part.start:05d}-{part.stop - 1:05d}.parquet"
@@ -153,10 +218,13 @@ class _Rollout:
             if file.exists():
                 print(f"rollout: groups {part.start} to {part.stop - 1} were done before", file=sys.stderr)
             else:
-                write_shard(file, self.play(part), self.metadata)
+                played, replaced = self.play(part)
+                write_shard(file, played, replace(self.metadata, dropped=replaced))
             # From the file in either case, so that a resumed shard cannot differ.
-            trajectories += to_trajectories(read_shard(file)[0])
-        return trajectories
+            table, metadata = read_shard(file)
+            trajectories += to_trajectories(table)
+            dropped += metadata.dropped
+        return trajectories, dropped
 
 
 def _open_progress(place: Path, made_from: Mapping[str, Any]) -> None:

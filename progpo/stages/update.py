@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from progpo.advantages.table import read_advantages
+from progpo.alarms import of_update, print_alarms
 from progpo.artifacts import (
     FOLDER_MANIFEST,
     atomic_folder,
@@ -22,6 +23,7 @@ from progpo.artifacts import (
 )
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files, write_policy_manifest
+from progpo.results import read_metrics
 from progpo.settings.stages import UpdateSettings
 from progpo.trajectories.read import read_shards
 from progpo.trajectories.schema import Metadata
@@ -44,6 +46,7 @@ def run(
     output: Path,
     metrics: Path,
     strict: bool = False,
+    first: Path | None = None,
 ) -> None:
     """Update a policy on one iteration.
 
@@ -57,6 +60,7 @@ def run(
         output: folder of the new policy, or the manifest in it.
         metrics: JSON file.
         strict: whether inputs must have manifests, and shards metadata.
+        first: the metrics of the arm's first update, for the alarms that compare with them (`progpo.alarms`).
 
     Raises:
         ProgpoError: inputs that are damaged or do not belong together.
@@ -86,6 +90,7 @@ def run(
     print(f"update: iteration {iteration}: {trajectories} trajectories, {len(sequences)} sequences", file=sys.stderr)
     found = updater.update(sequences, trajectories, temperature, seed, iteration)
     found |= {"iteration": iteration, "temperature": temperature, "signal": signal}
+    found["alarms"] = of_update(found, read_metrics(first, strict))
     training = {
         "updates": before.get("updates", 0) + 1,
         "optimizer_steps": updater.optimisation.steps,
@@ -101,6 +106,7 @@ def run(
         write_json(metrics, found)
         write_policy_manifest(given, place, folder, "update", settings, metrics, inputs, seed, iteration)
     print(_summary(found), file=sys.stderr)
+    print_alarms("update", found["alarms"])
 
 
 def _read(

@@ -1,7 +1,7 @@
 """The shard's columns and its file metadata, versioned."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +64,8 @@ class Metadata:
         shard, shards: its index, and how many there are of its iteration.
         layout: "append": a step's context is all tokens so far; "window": each step's context stands alone.
         temperature: of sampling, at which the log-probabilities are.
+        dropped: the groups that were sampled and replaced (dynamic sampling), in their order: task, task type,
+            trajectories, successes.
         version: of the package that wrote it.
         format: of the file.
     """
@@ -78,6 +80,7 @@ class Metadata:
     shards: int = 1
     layout: str | None = None
     temperature: float | None = None
+    dropped: Sequence[tuple[str, str, int, int]] = field(default_factory=list)
     version: str = __version__
     format: int = FORMAT
 

@@ -1,6 +1,7 @@
 rule advantages:
     input:
         shards=shards_of,
+        first=first_of("advantages.json"),
     output:
         advantages=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/advantages.parquet",
         metrics=f"{ROOT}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/advantages.json",
@@ -13,6 +14,7 @@ rule advantages:
         ENVIRONMENT
     params:
         settings=settings_of("advantages"),
+        first=option("--first", "first"),
     shell:
         "progpo advantages {input.shards:q} --settings {params.settings:q}"
-        " --output {output.advantages:q} --metrics {output.metrics:q} --strict > {log:q} 2>&1"
+        " --output {output.advantages:q} --metrics {output.metrics:q} {params.first:q} --strict > {log:q} 2>&1"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from progpo import results
 from progpo.errors import ProgpoError
 from progpo.launch import PRINTS_RESULTS
 from progpo.settings.experiment import load_experiment
@@ -16,6 +17,7 @@ try:
 except ProgpoError as error:
     raise WorkflowError(str(error)) from None
 
+REPORT = EXPERIMENT.reported()
 ROOT = f"artifacts/{EXPERIMENT.experiment}"
 LOGS = f"{ROOT}/logs"
 BENCHMARKS = f"{ROOT}/benchmarks"
@@ -29,7 +31,7 @@ if shutil.which("progpo") is None:
 wildcard_constraints:
     seed=r"\d+",
     arm="|".join(re.escape(arm) for arm in EXPERIMENT.arms),
-    policy="|".join(["warmup", *(rf"{re.escape(arm)}/iteration-\d+" for arm in EXPERIMENT.arms)]),
+    policy="|".join(["warmup", *(rf"{re.escape(arm)}/(?:iteration-\d+|best)" for arm in EXPERIMENT.arms)]),
     source="|".join(["shared", *(re.escape(arm) for arm in EXPERIMENT.arms)]),
     iteration=r"\d\d\d+",
     shard=r"\d\d+",
@@ -66,24 +68,45 @@ def shards_of(wildcards):
     return [f"{folder}/shard-{shard:02d}.parquet" for shard in range(EXPERIMENT.rollout.shards)]
 
 
-def evaluated():
-    """Return the evaluated policies: each seed's warm-up, and each arm's last."""
-    last = f"iteration-{EXPERIMENT.iterations:03d}"
-    return [
-        f"{ROOT}/seed-{seed}/{policy}/evaluation/summary.json"
-        for seed in EXPERIMENT.seeds
-        for policy in ["warmup", *(f"{arm}/{last}" for arm in EXPERIMENT.arms)]
-    ]
+def first_of(name):
+    """Return an input function that gives the metrics of the arm's first iteration, in later ones."""
+
+    def first(wildcards):
+        folder = f"{ROOT}/seed-{wildcards.seed}/{wildcards.arm}/iteration-001"
+        return f"{folder}/{name}" if int(wildcards.iteration) > 1 else []
+
+    return first
 
 
-def curves():
-    """Return the metrics of all iterations of all arms."""
-    return [
-        f"{ROOT}/seed-{seed}/{arm}/iteration-{iteration:03d}/advantages.json"
-        for seed in EXPERIMENT.seeds
-        for arm in EXPERIMENT.arms
-        for iteration in range(1, EXPERIMENT.iterations + 1)
-    ]
+def history(wildcards):
+    """Return the metrics of all the arm's earlier iterations, where tasks are chosen by them."""
+    if EXPERIMENT.rollout.sampling == "uniform":
+        return []
+    folder = f"{ROOT}/seed-{wildcards.seed}/{wildcards.source}"
+    return [f"{folder}/iteration-{number:03d}/advantages.json" for number in range(1, int(wildcards.iteration))]
+
+
+def option(name, file):
+    """Return a params function that gives an option for each of an input's files, if there are any."""
+
+    def words(wildcards, input):
+        given = input[file]
+        return [word for path in ([given] if isinstance(given, str) else given) for word in (name, path)]
+
+    return words
+
+
+def validations_of(wildcards):
+    """Return the validations that an arm's best iteration is chosen by."""
+    return results.validations(Path(ROOT), REPORT, int(wildcards.seed), wildcards.arm)
+
+
+def judged_policy(wildcards):
+    """Return the policy that is evaluated: for an arm's best, the file that names it."""
+    folder = f"{ROOT}/seed-{wildcards.seed}"
+    if wildcards.policy.endswith("/best"):
+        return f"{folder}/{wildcards.policy}.json"
+    return f"{folder}/{wildcards.policy}/policy/manifest.json"
 
 
 def print_results():

@@ -1,7 +1,6 @@
 rule report:
     input:
-        summaries=evaluated(),
-        curves=curves(),
+        results.expected(Path(ROOT), REPORT),
     output:
         markdown=f"{ROOT}/report/results.md",
         text=f"{ROOT}/report/results.txt",
@@ -16,6 +15,30 @@ rule report:
         ENVIRONMENT
     params:
         settings=settings_of("report"),
+        root=ROOT,
+    # The folder, not its thousands of files: the settings say which of them are meant.
     shell:
-        "progpo report {input.summaries:q} {input.curves:q} --settings {params.settings:q}"
-        " --output {output.markdown:q} > {log:q} 2>&1"
+        "progpo report {params.root:q} --settings {params.settings:q}"
+        " --output {output.markdown:q} --strict > {log:q} 2>&1"
+
+
+rule compare:
+    input:
+        results.expected(Path(ROOT), REPORT),
+    output:
+        markdown=f"{ROOT}/report/compare.md",
+        table=f"{ROOT}/report/compare.csv",
+        parquet=f"{ROOT}/report/compare.parquet",
+        manifest=f"{ROOT}/report/compare.md.manifest.json",
+    log:
+        f"{LOGS}/compare.log",
+    benchmark:
+        f"{BENCHMARKS}/compare.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        settings=settings_of("compare"),
+        root=ROOT,
+    shell:
+        "progpo compare {params.root:q} --settings {params.settings:q}"
+        " --output {output.markdown:q} --strict > {log:q} 2>&1"

@@ -3,6 +3,7 @@ rule rollout:
     input:
         tasks=rules.tasks.output,
         policy=previous_policy,
+        history=history,
     output:
         shard=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet",
         manifest=f"{ROOT}/seed-{{seed}}/{{source}}/iteration-{{iteration}}/shard-{{shard}}.parquet.manifest.json",
@@ -15,9 +16,10 @@ rule rollout:
     threads: EXPERIMENT.rollout.threads
     params:
         settings=settings_of("rollout"),
+        history=option("--history", "history"),
         iteration=number("iteration"),
         shard=number("shard"),
     shell:
         "progpo rollout --settings {params.settings:q} --tasks {input.tasks:q} --policy {input.policy:q}"
         " --seed {wildcards.seed} --iteration {params.iteration} --shard {params.shard}"
-        " --output {output.shard:q} --strict > {log:q} 2>&1"
+        " --output {output.shard:q} {params.history:q} --strict > {log:q} 2>&1"

@@ -340,6 +340,8 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
             "trajectories": 4,
             "steps": 12,
             "failed_fraction": 0.5,
+            "solved_fraction": 0.0,
+            "no_signal_fraction": 0.5,
             "triggered_groups": 1,
             "degenerate_groups": 1,
             "success_rate": 0.0,

@@ -64,6 +64,8 @@ def run(policy: Policy, sampled: tuple[list[TokenSequence], int], **changes: Any
 def test_update_recomputes_the_rollout_s_logprobs(scratch: Policy, sampled: Any) -> None:
     model, metrics = run(scratch, sampled, learning_rate=0, minibatches=2, epochs=2)
     assert metrics["logprob_difference"] < 1e-4
+    assert metrics["ratio_deviation"] < 1e-4
+    assert metrics["policy_kl"] == pytest.approx(0, abs=1e-8)
     assert metrics["ratio_mean"] == pytest.approx(1, abs=1e-4)
     assert metrics["ratio_max"] == pytest.approx(1, abs=2e-4)
     assert metrics["clip_fraction"] == 0

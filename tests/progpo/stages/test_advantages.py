@@ -9,7 +9,7 @@ import pytest
 from plain_advantages import Rows, as_table, make_rows
 
 from progpo.advantages import SCHEMA, estimate, read_advantages
-from progpo.artifacts import manifest_path, read_manifest, verify, write_manifest
+from progpo.artifacts import manifest_path, read_manifest, verify, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.stages.advantages import run
@@ -51,9 +51,55 @@ def test_gathers_all_shards(rows: Rows, shards: list[Path], outputs: tuple[Path,
     table, facts = read_advantages(outputs[0], strict=True)
     assert table.replace_schema_metadata(None).equals(expected.table)
     assert table.schema.remove_metadata() == SCHEMA
-    assert json.loads(outputs[1].read_text()) == json.loads(json.dumps(expected.metrics))
+    written = json.loads(outputs[1].read_text())
+    assert written.items() >= json.loads(json.dumps(expected.metrics)).items()
+    assert (written["seed"], written["iteration"], written["drawn_groups"], written["dropped_groups"]) == (3, 2, 6, 0)
+    assert written["drawn_success_rate"] == written["success_rate"]
     assert facts["settings"] == PROGPO.model_dump(mode="json")
     assert (facts["seed"], facts["iteration"], facts["policy"]) == (3, 2, "aaaa")
+
+
+def test_dropped_groups_count_where_success_is_counted(
+    rows: Rows, shards: list[Path], outputs: tuple[Path, Path]
+) -> None:
+    by_trajectory = {(row["group"], row["trajectory"]): row for row in rows}
+    for row in by_trajectory.values():
+        row.setdefault("task", "here")
+    for number, (shard, dropped) in enumerate(
+        zip(shards, [[("gone", "pick", 4, 4), ("here", "pick", 4, 0)], []], strict=True)
+    ):
+        table = pq.read_table(shard)
+        for name, value in (("task", "here"), ("task_type", "pick")):
+            if name in table.column_names:
+                table = table.drop_columns(name)
+            table = table.append_column(name, [[value] * table.num_rows])
+        write_table(shard, table.replace_schema_metadata(replace(META, shard=number, dropped=dropped).encode()))
+        write_manifest(shard, "rollout", {}, [shard])
+    run(PROGPO, shards, *outputs, strict=True)
+    found = json.loads(outputs[1].read_text())
+    kept, won = len(by_trajectory), round(found["success_rate"] * len(by_trajectory))
+    assert found["tasks_by_id"] == {
+        "here": {"task_type": "pick", "episodes": kept + 4, "successes": won},
+        "gone": {"task_type": "pick", "episodes": 4, "successes": 4},
+    }
+    assert (found["drawn_groups"], found["dropped_groups"], found["dropped_solved"]) == (8, 2, 1)
+    assert found["drawn_success_rate"] == pytest.approx((won + 4) / (kept + 8))
+
+
+def test_alarms_compare_with_the_first_iteration(
+    shards: list[Path], outputs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    first = tmp_path / "first" / "advantages.json"
+    write_json(first, {"valid_action_rate": 2.0, "no_signal_fraction": 0.0})
+    write_manifest(first.with_name("advantages.parquet"), "advantages", {}, [first])
+    run(PROGPO, shards, *outputs, strict=True, first=first)
+    assert [alarm["alarm"] for alarm in json.loads(outputs[1].read_text())["alarms"]] == ["valid_actions"]
+    assert capsys.readouterr().err.count("advantages: ALARM: valid actions fell from 200.0% to") == 1
+    run(PROGPO, shards, *outputs, strict=True)
+    assert json.loads(outputs[1].read_text())["alarms"] == []
+    first.write_text("{}")
+    with pytest.raises(ProgpoError, match=r"first/advantages\.json: changed"):
+        run(PROGPO, shards, *outputs, strict=True, first=first)
 
 
 def test_the_manifest_lists_outputs_and_inputs(shards: list[Path], outputs: tuple[Path, Path], tmp_path: Path) -> None:

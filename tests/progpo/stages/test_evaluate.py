@@ -68,6 +68,23 @@ def test_a_second_run_writes_the_same(made, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_the_best_policy_is_found_through_its_file(made, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    run(made, one)
+    best = made / "best.json"
+    artifacts.write_json(best, {"iteration": 3, "policy": "policy"})
+    artifacts.write_manifest(best, "best", {}, [best])
+    two.mkdir()
+    output, summary = two / "trajectories.parquet", two / "summary.json"
+    evaluate.run(settings(), made / "tasks", best, output, summary, strict=True)
+    assert output.read_bytes() == (one / "trajectories.parquet").read_bytes()
+    manifests = [artifacts.read_manifest(folder / "trajectories.parquet") for folder in (one, two)]
+    assert manifests[0].inputs == manifests[1].inputs
+    best.write_text('{"policy": "tasks"}')
+    with pytest.raises(ProgpoError, match=r"best\.json: changed"):
+        evaluate.run(settings(), made / "tasks", best, output, summary, strict=True)
+
+
 def test_a_split_that_is_not_there_is_refused(made, tmp_path):
     with pytest.raises(ProgpoError, match="no task of split 'test'; its splits: train, valid"):
         run(made, tmp_path / "none", splits=["test"])
@@ -95,3 +112,7 @@ def test_figures_are_those_of_the_episodes(made):
     assert found["types"]["deliver"]["score"] == 0.75
     assert found["seeds"]["3"]["success"] == 1.0
     assert found["seeds"]["7"]["success"] == 0.0
+    assert found["tasks_by_id"] == {
+        "task-0": {"task_type": "fetch", "episodes": 2, "successes": 1},
+        "task-1": {"task_type": "deliver", "episodes": 2, "successes": 1},
+    }

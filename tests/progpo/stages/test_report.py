@@ -19,8 +19,8 @@ def rate(successes: int, episodes: int) -> dict:
     return {"episodes": episodes, "successes": successes, "success": successes / episodes, "steps": 10.0}
 
 
-def evaluation(root: Path, seed: int, policy: str, successes: int) -> Path:
-    path = root / f"seed-{seed}" / policy / "evaluation" / "summary.json"
+def evaluation(root: Path, seed: int, policy: str, successes: int, stage: str = "evaluation") -> Path:
+    path = root / f"seed-{seed}" / policy / stage / "summary.json"
     types = {"pick_two_obj_and_place": rate(0, 5), "pick_and_place_simple": rate(successes, 5)}
     write_json(path, {"splits": {"valid_seen": {**rate(successes, 10), "types": types}}})
     trajectories = path.with_name("trajectories.parquet")
@@ -74,6 +74,74 @@ def test_tables(inputs: list[Path], tmp_path: Path) -> None:
         ("grpo", "0", "2"),
         ("grpo", "1", "1"),
     ]
+
+
+def update(root: Path, seed: int, arm: str, number: int, entropy: float, alarms: list[dict]) -> Path:
+    folder = root / f"seed-{seed}" / arm / f"iteration-{number:03d}"
+    path = folder / "update.json"
+    names = ("kl", "policy_kl", "clip_fraction", "gradient_norm", "ratio_mean", "ratio_deviation")
+    write_json(path, {"entropy": entropy, **dict.fromkeys(names, 0.125), "alarms": alarms})
+    weights = folder / "policy" / "weights"
+    weights.parent.mkdir()
+    weights.write_text("")
+    write_manifest(folder / "policy", "update", {}, [weights, path])
+    return path
+
+
+def test_validation_best_iteration_and_alarms(inputs: list[Path], tmp_path: Path) -> None:
+    validations = [
+        *(evaluation(tmp_path, seed, "warmup", 1, "validation") for seed in (0, 1)),
+        *(evaluation(tmp_path, seed, f"grpo/iteration-00{n}", 2 + n, "validation") for seed in (0, 1) for n in (1, 2)),
+        *(evaluation(tmp_path, 0, f"progpo/iteration-00{n}", 6 - n, "validation") for n in (1, 2)),
+    ]
+    bests = []
+    for seed, arm, chosen in [(0, "grpo", 2), (1, "grpo", 2), (0, "progpo", 1)]:
+        bests.append(tmp_path / f"seed-{seed}/{arm}/best.json")
+        write_json(bests[-1], {"iteration": chosen})
+        write_manifest(bests[-1], "best", {}, [bests[-1]])
+    alarm = {"alarm": "entropy", "value": 0.01, "limit": 0.1, "message": "the entropy collapsed"}
+    updates = [update(tmp_path, 0, "grpo", n, 0.5 / n, [alarm] if n == 2 else []) for n in (1, 2)]
+    text = run(SETTINGS, [*inputs, *validations, *bests, *updates], tmp_path / "report", strict=True)
+    markdown = (tmp_path / "report" / "results.md").read_text()
+    assert "## Validation: success % on valid_seen (*: the best of a seed)" in markdown
+    assert (
+        "| iteration | grpo | progpo |\n|---|---|---|\n| 0 | 10 | 10 |\n| 1 | 30 | 50* |\n| 2 | 40* | 40 |" in markdown
+    )
+    assert "| grpo | 1 | 2 | 40 |" in markdown
+    assert "| progpo | 0 | 1 | 50 |" in markdown
+    assert "| grpo | 0 | entropy | 1 | 2 | the entropy collapsed |" in markdown
+    assert "Alarms" in text
+    with (tmp_path / "report" / "curves.csv").open() as file:
+        curves = {(row["arm"], row["seed"], row["iteration"]): row for row in csv.DictReader(file)}
+    row = curves["grpo", "0", "2"]
+    assert (float(row["entropy"]), float(row["ratio"]), float(row["validation"])) == (0.25, 0.125, 0.4)
+    assert (row["alarms"], row["success"]) == ("entropy", "0.2")
+    assert (curves["warmup", "1", "0"]["validation"], curves["warmup", "1", "0"]["success"]) == ("0.1", "")
+    assert curves["progpo", "1", "1"]["entropy"] == ""
+
+
+def test_of_a_folder_the_settings_say_what_is_read(inputs: list[Path], tmp_path: Path) -> None:
+    for seed in (0, 1):
+        for arm in ("grpo", "progpo"):
+            for number in (1, 2):
+                update(tmp_path, seed, arm, number, 0.5, [])
+    left_over = [evaluation(tmp_path, 0, "grpo/iteration-001", 5), evaluation(tmp_path, 1, "old/iteration-002", 5)]
+    settings = SETTINGS.model_copy(update={"iterations": 2})
+    run(settings, [tmp_path], tmp_path / "report", strict=True)
+    assert all(path.exists() for path in left_over)
+    with (tmp_path / "report" / "results.csv").open() as file:
+        overall = [row for row in csv.DictReader(file) if row["task_type"] == "all"]
+    assert [(row["arm"], row["successes"]) for row in overall] == [("warmup", "3"), ("grpo", "6"), ("progpo", "8")]
+    with pytest.raises(ProgpoError, match=r"iteration-003/advantages\.parquet\.manifest\.json: missing"):
+        run(SETTINGS.model_copy(update={"iterations": 3}), [tmp_path], tmp_path / "report", strict=True)
+
+
+def test_the_best_is_reported_where_that_is_set(inputs: list[Path], tmp_path: Path) -> None:
+    every = [path for path in inputs if "progpo/iteration-002/evaluation" not in path.as_posix()]
+    best = evaluation(tmp_path, 0, "progpo/best", 5)
+    text = run(SETTINGS.model_copy(update={"of": "best"}), [*every, best], tmp_path / "report")
+    assert "of each arm the best iteration by validation" in text
+    assert "| progpo | 1 | 10 | 50.0" in (tmp_path / "report" / "results.md").read_text()
 
 
 def test_order_of_inputs_changes_nothing(inputs: list[Path], tmp_path: Path) -> None:

@@ -126,6 +126,113 @@ def test_progress_of_another_making_is_not_taken(made, tmp_path, capsys):
     assert output.exists()
 
 
+def outcomes(monkeypatch, scores: dict[str, tuple[float, float]]) -> list[list]:
+    """Let the two trajectories of a group end as their task says, else alike in failure; return what was played."""
+    played = []
+    usual = playing.play
+
+    def judged(policy, episodes, *args, **kwargs):
+        played.append(episodes)
+        found = usual(policy, episodes, *args, **kwargs)
+        for item in found:
+            item.outcome = item.score = scores.get(item.task, (0.0, 0.0))[item.trajectory]
+        return found
+
+    monkeypatch.setattr(playing, "play", judged)
+    return played
+
+
+def test_groups_without_signal_are_replaced(made, tmp_path, monkeypatch):
+    every = load_tasks(made / "tasks", "train")
+    chosen = [task.id for task in tasks_of_iteration(every, 5, 1, 4)]
+    left = [task.id for task in every if task.id not in chosen]
+    mixed, solved = (1.0, 0.0), (1.0, 1.0)
+    # Of the chosen, 0 and 3 have signal, 1 failed whole, 2 was solved; of the two that are left, one has signal.
+    scores = {chosen[0]: mixed, chosen[3]: mixed, chosen[2]: solved, left[0]: mixed}
+    played = outcomes(monkeypatch, scores)
+    output = run(made, tmp_path / "flat.parquet", shards=1, dynamic={"rounds": 2})
+    table, (metadata,) = read_shards([output], strict=True)
+    trajectories = to_trajectories(table)
+    assert [(item.group, item.trajectory) for item in trajectories] == [(g, t) for g in range(4) for t in range(2)]
+    tasks = [item.task for item in trajectories[::2]]
+    assert (tasks[0], tasks[3]) == (chosen[0], chosen[3])
+    # The replacements differ from the chosen and, in a round, from one another; one of the two groups needed a second.
+    assert {task.id for task in (episode.task for episode in played[1])} == set(left)
+    assert len(played) == 3
+    assert [(name, count, won) for name, _, count, won in metadata.dropped] == [
+        (chosen[1], 2, 0),
+        (chosen[2], 2, 2),
+        (left[1], 2, 0),
+    ]
+    assert artifacts.read_manifest(output).facts["dropped_groups"] == 3
+    keys = [(episode.group, episode.trajectory) for episodes in played for episode in episodes]
+    assert len(set(keys)) == len(keys), "a replacement draws its own random numbers"
+
+    played.clear()
+    output = run(made, tmp_path / "solved.parquet", shards=1, dynamic={"rounds": 1, "drop": "solved"})
+    (metadata,) = read_shards([output])[1]
+    assert [item[0] for item in metadata.dropped] == [chosen[2]]
+    assert len(played) == 2
+
+
+def test_dynamic_sampling_is_the_same_over_shards_and_progress(made, tmp_path, monkeypatch):
+    scores = {f"train-{number}": (1.0, 0.0) for number in (0, 3)}
+    outcomes(monkeypatch, scores)
+    options = {"dynamic": {"rounds": 2}}
+    whole = run(made, tmp_path / "whole.parquet", shards=1, **options)
+    parts = [run(made, tmp_path / f"part-{n}.parquet", n, **options, save_groups=1) for n in range(2)]
+    (one, (metadata,)), (other, several) = read_shards([whole]), read_shards(parts)
+    for name in ("group", "trajectory", "task", "action", "response_tokens"):
+        assert one[name].to_pylist() == other[name].to_pylist()
+    assert sorted(metadata.dropped) == sorted(item for part in several for item in part.dropped)
+    assert metadata.dropped
+
+
+def metrics(folder: Path, iteration: int, **rates: float) -> Path:
+    """An iteration's metrics: success by task, over 100 episodes."""
+    path = folder / f"iteration-{iteration}" / "advantages.json"
+    tasks = {
+        name.replace("_", "-"): {"task_type": "fetch", "episodes": 100, "successes": int(100 * rate)}
+        for name, rate in rates.items()
+    }
+    artifacts.write_json(path, {"iteration": iteration, "tasks_by_id": tasks})
+    artifacts.write_manifest(path.with_name("advantages.parquet"), "advantages", {}, [path])
+    return path
+
+
+def test_tasks_are_drawn_by_what_was_seen_of_them(made, tmp_path):
+    every = [f"train_{number}" for number in range(6)]
+    history = [metrics(tmp_path, 1, **dict.fromkeys(every, 1.0) | {"train_4": 0.0, "train_5": 0.5})]
+    drawn = []
+    for seed in range(8):
+        output = tmp_path / f"{seed}.parquet"
+        rollout.run(
+            settings(tasks=1, shards=1, sampling="hard"),
+            *(made / "tasks", made / "policy", seed, 2, 0, output),
+            strict=True,
+            history=history,
+        )
+        drawn.append(read_shards([output])[0]["task"][0].as_py())
+    assert drawn.count("train-4") > 3
+    assert "iteration-1/advantages.json" in artifacts.read_manifest(output).inputs
+
+
+def test_the_history_must_be_whole(made, tmp_path):
+    history = [metrics(tmp_path, 1, train_0=0.5)]
+
+    def refused(match: str, iteration: int, given: list[Path], sampling: str = "hard") -> None:
+        arguments = (made / "tasks", made / "policy", 0, iteration, 0, tmp_path / "shard.parquet")
+        with pytest.raises(ProgpoError, match=match):
+            rollout.run(settings(sampling=sampling), *arguments, strict=True, history=given)
+        assert not (tmp_path / "shard.parquet").exists()
+
+    refused("--history: iteration 3 .* reads 2 files, .*; 1 were given", 3, history)
+    refused("--history: iteration 2 .* reads 0 files", 2, history, "uniform")
+    refused("iteration 2 for 2", 2, [metrics(tmp_path, 2, train_0=0.5)])
+    history[0].write_text("{}")
+    refused(r"advantages\.json: changed since", 2, history)
+
+
 def test_bad_input_is_refused_and_nothing_written(made, tmp_path):
     output = tmp_path / "shard.parquet"
     copy = tmp_path / "made"

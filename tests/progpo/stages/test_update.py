@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from envs import Task
-from progpo.artifacts import check, damage, write_manifest
+from progpo.artifacts import check, damage, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import create_scratch, fingerprint, load_policy, save_files
 from progpo.policy.play import Episode, play
@@ -130,6 +130,20 @@ def test_update_makes_a_policy_and_metrics(first: Iteration, warm: Path, tmp_pat
     assert metrics["optimizer_steps"] == 2
     assert metrics["kl"] >= 0
     assert metrics["signal"] is True
+
+
+def test_alarms_are_written_and_printed(
+    first: Iteration, warm: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    before = tmp_path / "first" / "update.json"
+    write_json(before, {"entropy": 1e3})
+    policy = before.parent / "policy"
+    policy.mkdir()
+    write_manifest(policy, "update", {}, [before])
+    metrics = run(first, warm, tmp_path, first=before)
+    assert [alarm["alarm"] for alarm in metrics["alarms"]] == ["entropy"]
+    assert capsys.readouterr().err.count("update: ALARM: the entropy collapsed, from 1e+03 to") == 1
+    assert run(first, warm, tmp_path)["alarms"] == []
 
 
 def test_order_of_shards_leaves_no_trace(first: Iteration, warm: Path, tmp_path: Path) -> None:
