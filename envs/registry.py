@@ -86,5 +86,6 @@ register(
         prepare="envs.webshop.tasks:prepare",
         expert="envs.webshop.expert:ShoppingExpert",
         preflight="envs.webshop.tasks:preflight",
+        augment="envs.webshop.augment:rename",
     )
 )

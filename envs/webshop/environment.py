@@ -95,6 +95,7 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
         self._random = random.Random(seed)
         self._catalogue: Catalogue | None = None
         self._loaded: str | Path | None = None
+        self._priced: int | None = None
         self._prices: Prices = {}
         self._goal: Goal | None = None
         self._running = False
@@ -106,7 +107,8 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
         Args:
             seed: of what is drawn from here on: goals, where none is named, and the query `<r>`.
             options: `goal`: the number of a goal, or one as a mapping (see `Goal.from_mapping`); without it one is
-                drawn, by weight. `folder`: of the catalogue.
+                drawn, by weight. `folder`: of the catalogue. `price_seed`: of the prices that a goal given as a
+                mapping was made with, where it is not the environment's own seed.
 
         Raises:
             EnvironmentDataError: no catalogue, a damaged one, or no such goal.
@@ -116,7 +118,7 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
             self._random = random.Random(seed)
         options = options or {}
         self._running = False
-        self._open(options.get("folder", self._loaded or self.folder))
+        self._open(options.get("folder", self._loaded or self.folder), options.get("price_seed"))
         self._goal = self._choose(options.get("goal"))
         self._clear()
         self._show("search", pages.search_page(self._goal.instruction_text))
@@ -164,13 +166,19 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
         self._open(self._loaded or self.folder)
         return make_goals(self._catalogue, self.compatibility, self.human_goals, self.seed, self._given_prices)
 
-    def _open(self, folder: str | Path | None) -> None:
+    def price(self, asin: str) -> float:
+        """Return what a product costs in this episode, in dollars: the price that the reward compares."""
+        return self._prices[asin]
+
+    def _open(self, folder: str | Path | None, price_seed: int | None = None) -> None:
         if folder is None:
             raise EnvironmentDataError("no catalogue: make(..., folder=FOLDER) or reset(options={'folder': FOLDER})")
+        seed = self.seed if price_seed is None else price_seed
         if self._catalogue is None or str(folder) != str(self._loaded):
             self._catalogue = load_catalogue(folder)
-            self._loaded = folder
-            self._prices = draw_prices(self._catalogue, self.seed, self._given_prices)
+            self._loaded, self._priced = folder, None
+        if seed != self._priced:
+            self._prices, self._priced = draw_prices(self._catalogue, seed, self._given_prices), seed
 
     def _choose(self, given: Any) -> Goal:
         if isinstance(given, Goal):
@@ -278,7 +286,7 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
             product.as_mapping(),
             goal.as_mapping(),
             self._options,
-            self._prices[product.asin],
+            self.price(product.asin),
             {"purchased": nouns.of(product.asin, product.title), "goal": nouns.of(goal.asin, goal.name)},
         )
         self._bought = True

@@ -81,7 +81,7 @@ def _tasks(settings: TaskSettings, folder: Path, name: str) -> list[Task]:
     tasks = []
     for split, count in settings.splits.items():
         for place, goal in _choose(goals, split, count):
-            options = {"folder": name, "goal": goal.as_mapping(), "seed": settings.seed}
+            options = {"folder": name, "goal": goal.as_mapping(), "price_seed": settings.seed}
             tasks.append(Task(f"{split}-{place:05d}-{goal.asin}", split, goal.category, options))
     return tasks
 

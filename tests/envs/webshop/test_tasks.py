@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import envs
 from envs import EnvironmentDataError, Task
+from envs.webshop import reward
 from envs.webshop.catalogue import load_catalogue
 from envs.webshop.goals import Goal, make_goals
-from envs.webshop.reward import reward
 from envs.webshop.task_settings import Difficulty, TaskSettings
 from envs.webshop.tasks import VARIABLE, preflight, prepare
 
@@ -130,3 +131,19 @@ def test_the_public_thousand_products(shared: Path) -> None:
     assert "6452" in preflight(settings)
     original = TaskSettings(source="official", data=data, compatibility="original", splits={"train": None})
     assert "train: 5410 of 5410" in preflight(original)
+
+
+def test_prices_of_a_task_hold_in_an_environment_of_another_seed(webshop: Path, tmp_path: Path) -> None:
+    """The price bound of a goal is above the price that the environment asks, drawn from the same range."""
+    settings = TaskSettings(source="official", data=webshop, splits={"train": 40}, seed=11)
+    goals = make_goals(load_catalogue(webshop), "fixed", False, seed=11)
+    environment = envs.make("webshop", seed=0)
+    ranged = 0
+    for task in prepare(settings, tmp_path):
+        environment.reset(options=task.options)
+        goal = Goal.from_mapping(task.options["goal"])
+        price = environment.price(goal.asin)
+        assert price == goals.prices[goal.asin]
+        assert price < goal.price_upper
+        ranged += len(load_catalogue(webshop).by_asin[goal.asin].prices) > 1
+    assert ranged > 5
