@@ -13,12 +13,12 @@ from pydantic import BaseModel
 from progpo.errors import ProgpoError
 from progpo.settings import load_json
 from progpo.settings.advantages import AdvantageSettings
-from progpo.settings.experiment import RolloutStage, TasksStage, WarmupStage, load_experiment
+from progpo.settings.experiment import RolloutStage, TasksStage, WarmupStage, load_experiment, validated_iterations
 from progpo.settings.stages import UpdateSettings
 
 ROOT = Path(__file__).parents[2]
 MINIMAL = {"experiment": "x", "arms": {"grpo": {"base": "grpo"}}}
-STAGES = ("tasks", "demonstrate", "warmup", "rollout", "update", "evaluate", "report")
+STAGES = ("tasks", "demonstrate", "warmup", "rollout", "update", "validate", "evaluate", "report", "compare")
 
 
 @pytest.mark.parametrize("config", sorted(ROOT.glob("config/*.yaml")), ids=lambda path: path.name)
@@ -59,6 +59,19 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"policy": {"kv_heads": 3}}, ["policy", "kv_heads"]),
         ({"policy": {"response": "think_action"}}, ["policy", "response", "plain"]),
         ({"policy": {"max_context_tokens": 64, "max_response_tokens": 64}}, ["policy", "max_context_tokens"]),
+        ({"evaluation": {"of": "best"}}, ["evaluation.of", "validation.every"]),
+        ({"validation": {"every": 2}}, ["validation.split", "'validation'", "tasks.splits"]),
+        (
+            {"validation": {"every": 2, "split": "valid_seen"}, "evaluation": {"of": "best"}},
+            ["evaluation.of", "'valid_seen'", "validation.split"],
+        ),
+        ({"validation": {"every": 0}}, ["validation.every"]),
+        ({"validation": {"temperature": 1e-9}}, ["validation", "temperature", "greedy"]),
+        ({"tasks": {"source": "official", "splits": {"train": None, "validation": None}}}, ["tasks", "set aside"]),
+        ({"rollout": {"sampling": "easy"}}, ["rollout.sampling", "learnable"]),
+        ({"rollout": {"dynamic": {"drop": "failed"}}}, ["rollout.dynamic.drop", "solved"]),
+        ({"compare": {"base": "ppo"}}, ["compare.base", "'ppo'", "grpo"]),
+        ({"compare": {"resamples": 1}}, ["compare.resamples"]),
         ({"seeds": [0, 0]}, ["seeds", "twice"]),
         ({"seeds": []}, ["seeds"]),
         ({"iterations": 0}, ["iterations"]),
@@ -93,6 +106,25 @@ def test_defaults_written_out_give_the_same_stage_settings() -> None:
     long = load_experiment(json.loads(json.dumps(short.model_dump(mode="json"))))
     for stage in STAGES:
         assert short.stage(stage) == long.stage(stage)
+
+
+def test_what_is_chosen_and_when_reruns_no_evaluation() -> None:
+    splits = {"tasks": {"splits": {"train": 8, "validation": 4, "valid_seen": 4, "valid_unseen": 4}}}
+    every = [
+        load_experiment({**MINIMAL, **splits, "validation": {"every": period}, "evaluation": {"of": of}})
+        for period, of in ((2, "last"), (3, "best"))
+    ]
+    for stage in STAGES[:-2]:
+        assert every[0].stage(stage) == every[1].stage(stage)
+    assert every[0].stage("report") != every[1].stage("report")
+
+
+@pytest.mark.parametrize(
+    ("iterations", "every", "validated"),
+    [(6, 2, [2, 4, 6]), (7, 3, [3, 6, 7]), (2, 5, [2]), (3, 1, [1, 2, 3]), (4, None, [])],
+)
+def test_validated_iterations(iterations: int, every: int | None, validated: list[int]) -> None:
+    assert validated_iterations(iterations, every) == validated
 
 
 def test_stage_settings_are_what_the_commands_read() -> None:
