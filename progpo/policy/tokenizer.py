@@ -5,7 +5,8 @@ token, with every number up to a margin above those seen. What templates repeat 
 you see a") is one token too: neighbouring words that stand beside each other often enough are merged, most
 frequent pair first, as byte-pair encoding (arXiv 1508.07909) merges characters, but never across a thing,
 or a name that things bear, nor across markup ("[SEP]"), which separates what has nothing to do with each
-other. All other words are tokens of their own, and single characters spell whatever was never seen.
+other; and where there is markup, only what a large share of texts repeat is merged: the rest is what the
+fields hold. All other words are tokens of their own, and single characters spell whatever was never seen.
 
 The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase
 costs the same and each single character ten times that, so that a text is cut into as few tokens as
@@ -106,7 +107,12 @@ def _phrases(runs: Counter[tuple[str, ...]], most: int, least_count: int) -> lis
 
 
 def vocabulary(
-    texts: Iterable[str], words: int = 4096, phrases: int = 256, margin: float = 0.5, share: float = 2e-4
+    texts: Iterable[str],
+    words: int = 4096,
+    phrases: int = 256,
+    margin: float = 0.5,
+    share: float = 2e-4,
+    marked_share: float = 0.1,
 ) -> list[str]:
     """Choose the tokens, special ones and characters aside.
 
@@ -115,7 +121,8 @@ def vocabulary(
         words: at most so many words, the most frequent ones.
         phrases: at most so many merges.
         margin: numbers of a thing go up to (1 + margin) times the highest seen, at least two more.
-        share: a pair is merged only while it occurs in this share of the texts or more (and 8 times).
+        share: a pair is merged only while it occurs in this share of the texts or more (and 8 times);
+        marked_share: the same where texts hold markup.
 
     Returns:
         Things, words and phrases, in an order that depends on the texts alone.
@@ -148,7 +155,8 @@ def vocabulary(
     ]
     names = sorted(highest)
     common = sorted(seen, key=lambda word: (-seen[word], word))[:words]
-    merged = sorted(_phrases(runs, phrases, max(8, int(share * total))))
+    least = marked_share if any(map(MARKUP.fullmatch, seen)) else share
+    merged = sorted(_phrases(runs, phrases, max(8, int(least * total))))
     return list(dict.fromkeys([*things, *names, *common, *merged]))
 
 

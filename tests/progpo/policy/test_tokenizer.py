@@ -26,6 +26,7 @@ SHOP = [
     for text in (
         f"Find me slim fit jackets with color: blue, and price lower than {bound}.00 dollars [SEP] Search",
         f"Back to Search [SEP] Page 1 (Total results: 50) [SEP] B0GABC{bound % 7} [SEP] jacket 2022 [SEP] ${bound}.99",
+        *(["sugar free fruit bar"] if bound % 90 == 0 else []),
         "[button] Buy Now [button_]\n[clicked button] blue [clicked button_]",
         "click[blue]",
         "click[buy now]",
@@ -80,6 +81,12 @@ def test_markup_is_one_token_and_no_phrase_spans_it(shop):
         *("▁[button]", "▁Buy▁Now", "▁[button_]", "\n", "[clicked▁button]", "▁blue"),
     ]
     assert not [token for token in shop.get_vocab() if "[SEP]" in token and token != "▁[SEP]"]
+
+
+def test_what_few_marked_texts_repeat_is_no_phrase(shop):
+    assert tokens(shop, "sugar free fruit bar") == ["▁sugar", "▁free", "▁fruit", "▁bar"]
+    plain = train_tokenizer([text for text in SHOP if "[" not in text] * 2)
+    assert tokens(plain, "sugar free fruit bar") == ["▁sugar▁free▁fruit▁bar"]
 
 
 @pytest.mark.parametrize("text", [*KITCHEN[::10], "search[Red shoes, size 7.5]", "quite  new WORDS\n\nwith_lines", ""])
