@@ -104,9 +104,14 @@ def validations_of(wildcards):
 def judged_policy(wildcards):
     """Return the policy that is evaluated: for an arm's best, the file that names it."""
     folder = f"{ROOT}/seed-{wildcards.seed}"
-    if wildcards.policy.endswith("/best"):
+    if Path(wildcards.policy).name == "best":
         return f"{folder}/{wildcards.policy}.json"
     return f"{folder}/{wildcards.policy}/policy/manifest.json"
+
+
+def root_of(wildcards, output):
+    """Return the experiment's folder, of which a report is made."""
+    return str(Path(output.markdown).parents[1])
 
 
 def print_results():

@@ -15,7 +15,7 @@ rule report:
         ENVIRONMENT
     params:
         settings=settings_of("report"),
-        root=ROOT,
+        root=root_of,
     # The folder, not its thousands of files: the settings say which of them are meant.
     shell:
         "progpo report {params.root:q} --settings {params.settings:q}"
@@ -38,7 +38,7 @@ rule compare:
         ENVIRONMENT
     params:
         settings=settings_of("compare"),
-        root=ROOT,
+        root=root_of,
     shell:
         "progpo compare {params.root:q} --settings {params.settings:q}"
         " --output {output.markdown:q} --strict > {log:q} 2>&1"
