@@ -28,6 +28,7 @@ def needed_columns(settings: AdvantageSettings) -> tuple[str, ...]:
         columns.append("observation")
     if progress is not None:
         columns += ["state_key", "next_state_key"] if progress.key == "state" else ["observation", "next_observation"]
+        columns += ["score"] if progress.gate == "success" else []
     if settings.invalid_penalty:
         columns.append("valid")
     return tuple(dict.fromkeys(columns))

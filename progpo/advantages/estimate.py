@@ -45,11 +45,11 @@ def estimate(table: pa.Table, settings: AdvantageSettings, seed: int = 0, iterat
     parts = estimate_base(batch, settings)
     covered = coverage(batch)
     branch = np.full(batch.of_group.count, OUTCOME)
+    failed = all_failed(batch, settings)
     weight, applied = None, np.zeros(batch.of_group.count, bool)
     if settings.progress is not None:
         weight = progress_weight(batch, settings)
         term = progress_term(batch, settings, covered, seed, iteration)
-        failed = all_failed(batch)
         applied = failed | settings.progress.always_on
         branch = np.where(term.live & applied, PROGRESS, np.where(failed, NONE, OUTCOME))
         parts = _combine(batch, parts, term.parts, weight, failed, settings.progress.always_on)
@@ -72,7 +72,7 @@ def estimate(table: pa.Table, settings: AdvantageSettings, seed: int = 0, iterat
         ],
         schema=SCHEMA,
     )
-    return Advantages(result, describe(batch, covered, weight, branch, applied, relative))
+    return Advantages(result, describe(batch, covered, weight, branch, failed, applied, relative))
 
 
 def _combine(batch: Batch, base: Parts, term: Parts, weight: float, failed: np.ndarray, add: bool) -> Parts:

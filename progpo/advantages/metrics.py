@@ -8,13 +8,11 @@ import pyarrow as pa
 
 from progpo.advantages.base import SILENT
 from progpo.advantages.columns import Batch
-from progpo.advantages.progress import Coverage, all_failed
+from progpo.advantages.progress import SUCCESS, Coverage
 from progpo.advantages.table import NONE
 
 #: A dropped group: task, task type, trajectories, successes.
 Dropped = tuple[str, str, int, int]
-#: A score (or, without scores, an outcome) from here on is a success.
-SUCCESS = 1 - 1e-3
 
 
 def describe(
@@ -22,6 +20,7 @@ def describe(
     covered: Coverage | None,
     weight: float | None,
     branch: np.ndarray,
+    failed: np.ndarray,
     applied: np.ndarray,
     advantage: np.ndarray,
 ) -> dict[str, Any]:
@@ -32,6 +31,7 @@ def describe(
         covered: first visits.
         weight: lambda, or None without a progress section.
         branch: (G,) codes of `table.BRANCHES`.
+        failed: (G,) groups that failed whole, by the arm's gate.
         applied: (G,) groups to which the progress term applies.
         advantage: (S,) before the penalty for invalid actions.
 
@@ -51,11 +51,11 @@ def describe(
     groups = np.ones(batch.of_group.count, bool)
     silent = np.ones(batch.of_group.count, bool)
     silent[batch.group_of_step[np.abs(advantage) > SILENT]] = False
-    metrics = {"progress_weight": weight, **_of(batch, covered, branch, applied, silent, groups)}
+    metrics = {"progress_weight": weight, **_of(batch, covered, branch, failed, applied, silent, groups)}
     first = np.cumsum(batch.of_group.sizes) - batch.of_group.sizes
     kinds = batch.task_type[first]
     metrics["by_task_type"] = {
-        name: _of(batch, covered, branch, applied, silent, kinds == code)
+        name: _of(batch, covered, branch, failed, applied, silent, kinds == code)
         for code, name in sorted(enumerate(batch.task_types), key=lambda item: item[1])
         if code in kinds
     }
@@ -107,6 +107,7 @@ def _of(
     batch: Batch,
     covered: Coverage | None,
     branch: np.ndarray,
+    failed: np.ndarray,
     applied: np.ndarray,
     silent: np.ndarray,
     groups: np.ndarray,
@@ -125,7 +126,7 @@ def _of(
         "groups": int(groups.sum()),
         "trajectories": int(trajectories.sum()),
         "steps": int(steps.sum()),
-        "failed_fraction": float(all_failed(batch)[groups].mean()),
+        "failed_fraction": float(failed[groups].mean()),
         "solved_fraction": float(solved[groups].mean()),
         "no_signal_fraction": float(silent[groups].mean()),
         "triggered_groups": int(applied[groups].sum()),

@@ -16,6 +16,8 @@ from progpo.settings.advantages import AdvantageSettings
 
 #: An outcome closer to zero is a failure.
 FAILED = 1e-3
+#: A score (or, for metrics without scores, an outcome) from here on is a success.
+SUCCESS = 1 - 1e-3
 #: Coverage with a smaller standard deviation tells nothing apart.
 DEGENERATE = 1e-4
 
@@ -62,8 +64,10 @@ def coverage(batch: Batch) -> Coverage | None:
     return Coverage(first_visit, batch.of_trajectory.total(first_visit) / batch.of_trajectory.sizes)
 
 
-def all_failed(batch: Batch) -> np.ndarray:
-    """(G,) whether every trajectory of the group failed, judged on the outcome alone."""
+def all_failed(batch: Batch, settings: AdvantageSettings) -> np.ndarray:
+    """(G,) whether every trajectory of the group failed: judged on the outcome alone, or on success by its gate."""
+    if settings.progress is not None and settings.progress.gate == "success":
+        return batch.of_group.largest(batch.score) < SUCCESS
     return batch.of_group.largest(np.abs(batch.outcome)) < FAILED
 
 
@@ -72,7 +76,7 @@ def progress_weight(batch: Batch, settings: AdvantageSettings) -> float:
     progress = settings.progress
     if progress.schedule == "fixed" or progress.always_on:
         return progress.weight
-    return progress.weight * float(all_failed(batch).mean())
+    return progress.weight * float(all_failed(batch, settings).mean())
 
 
 def progress_term(batch: Batch, settings: AdvantageSettings, covered: Coverage, seed: int, iteration: int) -> Term:

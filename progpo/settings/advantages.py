@@ -18,6 +18,8 @@ class ProgressSettings(Settings):
         schedule: "fail_fraction": weight times the share of all-failed groups; "fixed": weight.
         level: which part carries coverage: the trajectory's share of first visits, the step's coverage to go, both.
         key: what is visited: the observation's exact text (the paper's), or the environment's own state key.
+        gate: when a group has failed: "outcome": every outcome is 0 (the paper's); "success": no trajectory's score
+            is 1, for environments that also pay for what is nearly right.
         always_on: control: add the term to every group's advantage, not just to all-failed ones.
         shuffle: control: permute the trajectories' coverage inside each group.
     """
@@ -26,6 +28,7 @@ class ProgressSettings(Settings):
     schedule: Literal["fail_fraction", "fixed"] = "fail_fraction"
     level: Literal["trajectory", "step", "both"] = "trajectory"
     key: Literal["observation", "state"] = "observation"
+    gate: Literal["outcome", "success"] = "outcome"
     always_on: bool = False
     shuffle: bool = False
 

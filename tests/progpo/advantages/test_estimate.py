@@ -109,6 +109,30 @@ def test_a_dictionary_that_holds_a_text_twice_means_the_same_text() -> None:
     assert run(table, {"base": "grpo"})["first_visit"].to_pylist() == [True, False, False, False]
 
 
+@pytest.mark.parametrize("level", ["trajectory", "both"])
+@pytest.mark.parametrize("base", ["grpo", "gigpo"])
+def test_the_gate_on_success_takes_groups_that_were_paid_for_less(base: str, level: str) -> None:
+    """Where outcomes are scores, a group without a score of 1 has failed: as if its outcomes were 0, to the bit."""
+    paid = {0: (1.0, 0.5, 0.0), 1: (0.5, 0.0, 0.75), 2: (0.0, 0.0, 0.0), 3: (0.25, 1.0, 1.0)}
+    rows = [
+        {**row, "score": row["outcome"]}
+        for group, outcomes in paid.items()
+        for number, outcome in enumerate(outcomes)
+        for row in episode(group, number, 4, outcome, walk="abcd"[: 2 + number])
+    ]
+    won, nearly = {0, 3}, {1}
+    zero = [row if row["group"] in won else {**row, "outcome": 0.0, "reward": 0.0} for row in rows]
+    arm = {"base": base, "progress": {"gate": "success", "level": level}}
+    found, expected = run(rows, arm), run(zero, {"base": base, "progress": {"level": level}})
+    assert found.equals(expected)
+    metrics = estimate(as_table(rows), AdvantageSettings.model_validate(arm)).metrics
+    assert metrics["failed_fraction"] == 0.5
+    ungated = run(rows, {"base": base, "progress": {"level": level}}).to_pylist()
+    assert {row["branch"] for row in ungated if row["group"] in nearly} == {"outcome"}
+    with pytest.raises(ProgpoError, match="'score'"):
+        run([{key: value for key, value in row.items() if key != "score"} for row in rows], arm)
+
+
 @pytest.mark.parametrize("base", ["grpo", "rloo", "gigpo", "hgpo"])
 def test_progress_leaves_groups_that_did_not_fail_untouched_to_the_bit(base: str) -> None:
     seen = {"outcome": 0, "other": 0}
