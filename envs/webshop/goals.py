@@ -144,7 +144,7 @@ def _make_goals(
     order.shuffle(goals)
     every = len(goals)
     if compatibility == "fixed":
-        goals[:] = [goal for goal in goals if satisfiable(goal, catalogue, drawn)]
+        goals[:] = _satisfied(goals, catalogue, drawn)
     goals.left_out = every - len(goals)
     goals.prices = drawn
     goals.totals = list(itertools.accumulate(goal.weight for goal in goals))
@@ -224,23 +224,38 @@ def _goal(
     )
 
 
-def satisfiable(goal: Goal, catalogue: Catalogue, prices: Prices) -> bool:
-    """Return whether buying the goal's own product, with some choice of options, scores 1."""
+def _attainable(goal: Goal, catalogue: Catalogue, prices: Prices) -> bool:
+    """Return whether the goal's own product scores 1 when no options are wanted."""
     product = catalogue.by_asin[goal.asin]
     nouns = catalogue.nouns.of(product.asin, product.title)
-    # Options apart: with none wanted, the rest must give 1.
     plain = goal.as_mapping() | {"goal_options": []}
     own = {"purchased": nouns, "goal": nouns}
-    if reward(product.as_mapping(), plain, {}, prices[product.asin], own)[0] < 1:
-        return False
-    return _choosable([option for option in option_texts(goal.goal_options)], list(product.options.values()))
+    return reward(product.as_mapping(), plain, {}, prices[product.asin], own)[0] == 1
 
 
-def _choosable(wanted: list[str], groups: list[tuple[str, ...]]) -> bool:
-    """Return whether one value of each group, at most, can hit all that is wanted."""
-    if not wanted:
-        return True
-    if not groups:
-        return False
-    reachable = {tuple(option for option in wanted if not meets(option, value)) for value in groups[0]}
-    return any(_choosable(list(left), groups[1:]) for left in reachable | {tuple(wanted)})
+def _choosable(goal: Goal, product: Product) -> bool:
+    """Return whether one value of each of the product's options, at most, can hit all options of the goal."""
+    wanted = frozenset(option_texts(goal.goal_options))
+    if isinstance(goal.goal_options, dict):
+        # A synthetic goal names one value of each of the product's options, and nearly always those do.
+        values = goal.goal_options.values()
+        if all(any(meets(option, value) for value in values) for option in wanted):
+            return True
+    missing = {wanted}  # what may still be missing, after the options looked at
+    for values in product.options.values():
+        hits = {frozenset(option for option in wanted if meets(option, value)) for value in values}
+        missing |= {options - hit for options in missing for hit in hits}
+    return frozenset() in missing
+
+
+def _satisfied(goals: Goals, catalogue: Catalogue, prices: Prices) -> list[Goal]:
+    """Return the goals that buying their own product, with some choice of options, satisfies, in order."""
+    known: dict[tuple[str, tuple[str, ...], float], bool] = {}
+    kept = []
+    for goal in goals:
+        key = goal.asin, goal.attributes, goal.price_upper
+        if key not in known:
+            known[key] = _attainable(goal, catalogue, prices)
+        if known[key] and _choosable(goal, catalogue.by_asin[goal.asin]):
+            kept.append(goal)
+    return kept

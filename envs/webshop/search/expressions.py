@@ -4,7 +4,7 @@ An expression is a nested tuple. `re` can't stand in: of two alternatives it tak
 that a generator like JFlex made the longest.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 
 Expression = tuple
 
@@ -96,19 +96,19 @@ class Automaton:
         self._steps: dict[tuple[int, Hashable], int] = {}
         self._start = self._number(expression)
 
-    def longest(self, symbols: Iterable[Hashable]) -> int:
-        """Return the length of the longest prefix that matches, 0 where none does."""
-        state, length = self._start, 0
-        for position, symbol in enumerate(symbols, start=1):
-            key = state, symbol
+    def longest(self, symbols: Sequence[Hashable], start: int, stop: int) -> int:
+        """Return where the longest match from `start` on ends, at most at `stop`; `start` where nothing matches."""
+        state, end = self._start, start
+        for position in range(start, stop):
+            key = state, symbols[position]
             state = self._steps.get(key, -1)
             if state < 0:
-                state = self._steps[key] = self._number(_derive(self._states[key[0]], symbol))
+                state = self._steps[key] = self._number(_derive(self._states[key[0]], key[1]))
             if state == 0:
                 break
             if self._accepting[state]:
-                length = position
-        return length
+                end = position + 1
+        return end
 
     def _number(self, expression: Expression) -> int:
         if expression not in self._numbers:

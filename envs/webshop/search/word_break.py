@@ -47,23 +47,24 @@ def _scan(text: str) -> Iterator[str]:
     symbols = [classes.get(ord(character)) for character in text]
     start = 0
     while start < len(text):
-        length = 0
+        end = start
         if symbols[start] is not None:
-            length = word.longest(symbols[start : start + _reach(text, start)])
-        if length:
-            yield text[start : start + length]
-        start += length or 1
+            end = word.longest(symbols, start, _reach(text, start))
+            if end > start:
+                yield text[start:end]
+        start = max(end, start + 1)
 
 
 def _reach(text: str, start: int) -> int:
-    """Return how many characters from a place on fit into the longest word."""
-    units = characters = 0
-    for character in text[start : start + LONGEST]:
-        units += 1 + (character > "\uffff")
+    """Return where the longest word from a place on would end."""
+    if len(text) - start <= LONGEST // 2:
+        return len(text)
+    units = 0
+    for position in range(start, min(start + LONGEST, len(text))):
+        units += 1 + (text[position] > "\uffff")
         if units > LONGEST:
-            break
-        characters += 1
-    return characters
+            return position
+    return min(start + LONGEST, len(text))
 
 
 @cache
