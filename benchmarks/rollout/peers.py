@@ -33,7 +33,9 @@ class Played:
 
 
 @dataclass
-class _Slot:
+class Slot:
+    """An episode on its way, with the tokens of its whole conversation and those not read yet."""
+
     renderer: Renderer
     environment: Any
     context: list[int] = field(default_factory=list)
@@ -42,11 +44,13 @@ class _Slot:
     over: bool = False
 
     def begin(self, episode: Episode) -> None:
+        """Reset the environment and make the first context."""
         observation, info = self.environment.reset(options=dict(episode.task.options))
         self.context = self.renderer.start(observation, info["admissible_commands"])
         self.unread = list(self.context)
 
     def act(self, response: list[int], played: Played) -> None:
+        """Execute a response and make the next context; count both."""
         action, _ = self.renderer.parse(response)
         observation, _, terminated, truncated, info = self.environment.step(action)
         self.actions.append(action)
@@ -60,18 +64,20 @@ class _Slot:
         self.over |= len(self.context) > self.renderer.context_limit
 
 
-def _start(
+def start(
     episodes: Sequence[Episode], renderer: Renderer, make_environment: Callable[[], Any], played: Played
-) -> list[_Slot]:
+) -> list[Slot]:
+    """Begin episodes, each in an environment of its own."""
     slots = []
     for episode in episodes:
-        slots.append(_Slot(renderer, make_environment()))
+        slots.append(Slot(renderer, make_environment()))
         slots[-1].begin(episode)
         played.tokens += len(slots[-1].context)
     return slots
 
 
-def _finish(slots: Sequence[_Slot], played: Played) -> None:
+def finish(slots: Sequence[Slot], played: Played) -> None:
+    """Count episodes that are over, and close their environments."""
     for slot in slots:
         played.episodes += 1
         played.actions.append(slot.actions)
@@ -86,7 +92,7 @@ def generate_each_turn(
     pad = policy.tokenizer.pad_token_id
     choice = {"do_sample": True, "temperature": temperature, "top_k": 0} if temperature else {"do_sample": False}
     for first in range(0, len(episodes), batch):
-        slots = _start(episodes[first : first + batch], renderer, make_environment, played)
+        slots = start(episodes[first : first + batch], renderer, make_environment, played)
         while live := [slot for slot in slots if not slot.over]:
             width = max(len(slot.context) for slot in live)
             padded = torch.tensor([[pad] * (width - len(slot.context)) + slot.context for slot in live])
@@ -102,7 +108,7 @@ def generate_each_turn(
                 )
             for slot, row in zip(live, found[:, width:].tolist(), strict=True):
                 slot.act(_until_end(row, renderer), played)
-        _finish(slots, played)
+        finish(slots, played)
     return played
 
 
@@ -119,14 +125,14 @@ def padded_cache(
     """One cache for the batch: all rows take their turns together, what is shorter is padded, and no row leaves."""
     renderer, played = make_renderer(policy), Played()
     for first in range(0, len(episodes), batch):
-        slots = _start(episodes[first : first + batch], renderer, make_environment, played)
+        slots = start(episodes[first : first + batch], renderer, make_environment, played)
         conversation = _PaddedConversation(policy, len(slots), temperature)
         while not all(slot.over for slot in slots):
             responses = conversation.turn([[] if slot.over else slot.unread for slot in slots], renderer)
             for slot, response in zip(slots, responses, strict=True):
                 if not slot.over:
                     slot.act(response, played)
-        _finish(slots, played)
+        finish(slots, played)
     return played
 
 

@@ -35,7 +35,7 @@ class Workload:
 def make_workload(place: Path, policy: Path | None, games: Path | None, episodes: int, warmup_tokens: int) -> Workload:
     """Make (or load) tasks and policy, and list the episodes; each game is loaded once before."""
     if policy is None or games is None:
-        policy, games = _warm_up(place, warmup_tokens)
+        policy, games = make_policy(place, warmup_tokens)
     chosen = tasks_of_iteration(load_tasks(games, "train"), seed=0, iteration=1, count=-(-episodes // GROUP))
     work = Workload(
         load_policy(policy, strict=False),
@@ -48,7 +48,8 @@ def make_workload(place: Path, policy: Path | None, games: Path | None, episodes
     return work
 
 
-def _warm_up(place: Path, tokens: int) -> tuple[Path, Path]:
+def make_policy(place: Path, tokens: int) -> tuple[Path, Path]:
+    """Make tasks and warm a policy of the default size up on them; return the folders of policy and tasks."""
     games, shown, policy = place / "tasks", place / "demonstrations.parquet", place / "policy"
     tasks.run(validate(TasksStage, {"tasks": {}}, "benchmark"), games)
     demonstrate.run(DemonstrateStage(), games, shown, place / "demonstrations.json")
