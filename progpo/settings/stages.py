@@ -144,13 +144,13 @@ class DynamicSettings(Settings):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): groups without signal are replaced.
 
     Attributes:
-        rounds: how often a group may be replaced by one of another task; the last one stays, whatever it is.
         drop: which groups are replaced: "solved": those in which every trajectory succeeded; "flat": those in which
-            all outcomes are alike, so the all-failed ones too.
+            all outcomes are alike, so the all-failed ones too. To be chosen: which have signal depends on the arms.
+        rounds: how often a group may be replaced by one of another task; the last one stays, whatever it is.
     """
 
+    drop: Literal["solved", "flat"]
     rounds: Count = 2
-    drop: Literal["solved", "flat"] = "flat"
 
 
 class RolloutSettings(Settings):

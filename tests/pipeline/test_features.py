@@ -63,7 +63,7 @@ def test_compare_is_a_target_of_its_own(copy: Run) -> None:
 
 
 def test_sampling_by_difficulty_and_without_flat_groups(copy: Run) -> None:
-    copy.configure({"rollout": {"sampling": "learnable", "dynamic": {"rounds": 1}}})
+    copy.configure({"rollout": {"sampling": "learnable", "dynamic": {"drop": "flat", "rounds": 1}}})
     assert copy.planned() == {"rollout": 6, "advantages": 4, "update": 4, "evaluate": 2, "report": 1}
     result = copy()
     assert result.returncode == 0, result.stdout

@@ -70,6 +70,7 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"tasks": {"source": "official", "splits": {"train": None, "validation": None}}}, ["tasks", "set aside"]),
         ({"rollout": {"sampling": "easy"}}, ["rollout.sampling", "learnable"]),
         ({"rollout": {"dynamic": {"drop": "failed"}}}, ["rollout.dynamic.drop", "solved"]),
+        ({"rollout": {"dynamic": {}}}, ["rollout.dynamic.drop", "required"]),
         ({"compare": {"base": "ppo"}}, ["compare.base", "'ppo'", "grpo"]),
         ({"compare": {"resamples": 1}}, ["compare.resamples"]),
         ({"seeds": [0, 0]}, ["seeds", "twice"]),

@@ -150,7 +150,7 @@ def test_groups_without_signal_are_replaced(made, tmp_path, monkeypatch):
     # Of the chosen, 0 and 3 have signal, 1 failed whole, 2 was solved; of the two that are left, one has signal.
     scores = {chosen[0]: mixed, chosen[3]: mixed, chosen[2]: solved, left[0]: mixed}
     played = outcomes(monkeypatch, scores)
-    output = run(made, tmp_path / "flat.parquet", shards=1, dynamic={"rounds": 2})
+    output = run(made, tmp_path / "flat.parquet", shards=1, dynamic={"drop": "flat"})
     table, (metadata,) = read_shards([output], strict=True)
     trajectories = to_trajectories(table)
     assert [(item.group, item.trajectory) for item in trajectories] == [(g, t) for g in range(4) for t in range(2)]
@@ -178,7 +178,7 @@ def test_groups_without_signal_are_replaced(made, tmp_path, monkeypatch):
 def test_dynamic_sampling_is_the_same_over_shards_and_progress(made, tmp_path, monkeypatch):
     scores = {f"train-{number}": (1.0, 0.0) for number in (0, 3)}
     outcomes(monkeypatch, scores)
-    options = {"dynamic": {"rounds": 2}}
+    options = {"dynamic": {"drop": "flat", "rounds": 2}}
     whole = run(made, tmp_path / "whole.parquet", shards=1, **options)
     parts = [run(made, tmp_path / f"part-{n}.parquet", n, **options, save_groups=1) for n in range(2)]
     (one, (metadata,)), (other, several) = read_shards([whole]), read_shards(parts)
