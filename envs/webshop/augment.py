@@ -28,6 +28,6 @@ def rename(texts: list[str], rng: np.random.Generator) -> list[str]:
 
     def replace(match: re.Match) -> str:
         new = mapping.get(match[0].upper(), match[0])
-        return new.lower() if match.string.endswith("click[", 0, match.start()) else new
+        return new if match[0] == match[0].upper() else new.lower()
 
     return [_NAMED.sub(replace, text) for text in texts]

@@ -123,15 +123,15 @@ class ShoppingExpert:
     def _choose(self, page: Page) -> str:
         best = self._best()
         if page.kind == "detail":
-            return "click[< prev]"
+            return "click[< Prev]"
         if page.kind == "item":
             return self._on_item(page, best)
         if page.kind == "results" and best is not None:
             candidate = self._known[best]
             if any(listing.asin.lower() == best for listing in page.listings):
-                return f"click[{best}]"
+                return f"click[{best.upper()}]"
             if candidate.query == self._query:
-                return "click[next >]" if candidate.page > page.number else "click[< prev]"
+                return "click[Next >]" if candidate.page > page.number else "click[< Prev]"
             return f"search[{candidate.query}]"
         return f"search[{self._queries[0]}]"
 
@@ -141,13 +141,13 @@ class ShoppingExpert:
         spare = PATIENCE - self._steps - len(left)
         here = self._known.get(self._current or "")
         if here is not None and self._current != best and spare >= len(wanted) + 2:
-            return "click[< prev]"
+            return "click[< Prev]"
         if here is not None and here.details is None and spare >= 3 and self._covered(here) < len(self._stems):
-            return "click[features]"
+            return "click[Features]"
         if left:
             left.sort(key=lambda pair: self._order[list(page.groups).index(pair[0]) % len(self._order)])
             return f"click[{left[0][1]}]"
-        return "click[buy now]"
+        return "click[Buy Now]"
 
     def _best(self) -> str | None:
         """Return the product of the best estimate: any that was seen, as long as it may still open some."""

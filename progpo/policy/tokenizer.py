@@ -10,7 +10,9 @@ fields hold. All other words are tokens of their own, and single characters spel
 
 The result is an ordinary `PreTrainedTokenizerFast`: a unigram model in which each word, thing and phrase
 costs the same and each single character ten times that, so that a text is cut into as few tokens as
-possible. A token that follows a space holds the space: decoding gives back the text to the character.
+possible. A token that follows a space holds the space, and so does one that follows a word's bracket, where none
+is written: what stands in a command's brackets ("click[red]") is the same token as on the page, and can be copied.
+Decoding gives back the text to the character.
 """
 
 import re
@@ -40,13 +42,16 @@ SPARSE = 8
 #: Printable ASCII and the line break.
 CHARACTERS = ("\n", SPACE, *map(chr, range(33, 127)))
 
+#: A bracket that follows a word: of a command. What is in it is read as if after a space.
+OPENED, OPENED_SPACED = r"(?<=\w)\[", r"(?<=\w)\[ "
+
 WORD_COST, CHARACTER_COST = 1.0, 10.0
 #: More than any spelling costs, so that no text is read as a special token.
 SPECIAL_COST = 1000.0
 
 
 def _units(text: str) -> list[str]:
-    return UNIT.findall(SPACE + text.replace(" ", SPACE))
+    return UNIT.findall(SPACE + re.sub(OPENED, "[ ", text).replace(" ", SPACE))
 
 
 def _numbered_names(cut: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -68,6 +73,20 @@ def _amounts_apart(units: Iterable[str], names: Container[str]) -> Iterator[str]
             yield thing[2]
         else:
             yield unit
+
+
+def _runs(units: Iterable[str], barriers: Container[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the runs of two units or more in which neighbours may be merged."""
+    run: list[str] = []
+    for unit in [*units, None]:
+        barred = unit is None or THING.fullmatch(unit) or MARKUP.fullmatch(unit) or unit.strip(SPACE) in barriers
+        if not barred:
+            run.append(unit)
+        # A command's bracket ends its verb.
+        if barred or unit == "[":
+            if len(run) > 1:
+                yield tuple(run)
+            run = []
 
 
 def _merge(units: tuple[str, ...], left: str, right: str) -> tuple[str, ...]:
@@ -137,17 +156,11 @@ def vocabulary(
         for unit in cut[text]:
             if not THING.fullmatch(unit):
                 seen[unit] += count
-    barriers = {name.strip(SPACE) for name in highest}
+    barriers = {"]", *(name.strip(SPACE) for name in highest)}
     runs: Counter[tuple[str, ...]] = Counter()
     for text, count in counts.items():
-        run: list[str] = []
-        for unit in [*cut[text], None]:
-            if unit is None or THING.fullmatch(unit) or MARKUP.fullmatch(unit) or unit.strip(SPACE) in barriers:
-                if len(run) > 1:
-                    runs[tuple(run)] += count
-                run = []
-            else:
-                run.append(unit)
+        for run in _runs(cut[text], barriers):
+            runs[run] += count
     things = [
         f"{name}{SPACE}{number}"
         for name in sorted(highest)
@@ -170,7 +183,7 @@ def train_tokenizer(texts: Iterable[str]) -> "PreTrainedTokenizerFast":
         A tokenizer whose `decode(encode(text))` is the text, for any text in printable ASCII that does not
         begin with a space; `eos_token` ends an action, the token `ACTION` asks for one.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     tokens = dict.fromkeys(SPECIAL, -SPECIAL_COST)
@@ -178,8 +191,14 @@ def train_tokenizer(texts: Iterable[str]) -> "PreTrainedTokenizerFast":
     tokens.update(dict.fromkeys(vocabulary(texts), -WORD_COST))
     model = models.Unigram(list(tokens.items()), unk_id=SPECIAL.index(UNKNOWN))
     tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Replace(Regex(OPENED), "[ ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always", split=False)
-    tokenizer.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer.decoder = decoders.Sequence(
+        [
+            *(decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)),
+            decoders.Replace(Regex(OPENED_SPACED), "["),
+        ]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

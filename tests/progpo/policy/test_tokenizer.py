@@ -83,6 +83,14 @@ def test_markup_is_one_token_and_no_phrase_spans_it(shop):
     assert not [token for token in shop.get_vocab() if "[SEP]" in token and token != "▁[SEP]"]
 
 
+def test_what_stands_in_a_command_s_brackets_is_the_token_of_the_page(shop):
+    assert tokens(shop, "click[blue]") == ["▁click[", "▁blue", "]"]
+    assert "▁blue" in tokens(shop, "color [SEP] blue [SEP]")
+    assert tokens(shop, "click[Buy Now]") == ["▁click[", "▁Buy▁Now", "]"]
+    for text in ("click[blue]", "click[ blue]", "click[[x]]", "a [b] c", "search[ ]", "x[", "7[ 8", "click [x]"):
+        assert shop.decode(shop.encode(text)) == text
+
+
 def test_what_few_marked_texts_repeat_is_no_phrase(shop):
     assert tokens(shop, "sugar free fruit bar") == ["▁sugar", "▁free", "▁fruit", "▁bar"]
     plain = train_tokenizer([text for text in SHOP if "[" not in text] * 2)
