@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+import envs
 from progpo.errors import ProgpoError
 from progpo.settings import load_json
 from progpo.settings.advantages import AdvantageSettings
@@ -53,6 +54,9 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"tasks": {"source": "official", "difficulty": {"closed": 1.0}}}, ["tasks", "difficulty"]),
         ({"tasks": {"data": "somewhere"}}, ["tasks", "data", "official"]),
         ({"tasks": {"splits": {"train": 3}}}, ["evaluation.splits", "valid_seen"]),
+        ({"environment": {"name": "webshop"}}, ["evaluation.splits", "valid_seen", "train, validation, test"]),
+        ({"environment": {"name": "webshop", "mode": "html"}}, ["environment.mode", "text_rich"]),
+        ({"environment": {"name": "webshop"}, "tasks": {"types": []}}, ["tasks.types", "unknown setting"]),
         ({"policy": {"init": "pretrained"}}, ["policy", "path"]),
         ({"policy": {"path": "somewhere"}}, ["policy", "path"]),
         ({"policy": {"hidden_size": 100, "heads": 3}}, ["policy", "heads"]),
@@ -181,9 +185,19 @@ def test_stage_settings_refused(text: str, words: list[str]) -> None:
     assert all(word in str(caught.value) for word in words)
 
 
-def test_the_manual_names_every_setting() -> None:
+@pytest.mark.parametrize("environment", ["alfworld", "webshop"])
+def test_the_manual_names_every_setting(environment: str) -> None:
     manual = (ROOT / "config" / "README.md").read_text()
-    experiment = load_experiment({**MINIMAL, "arms": {"a": {"base": "gigpo", "progress": {}}}})
+    arms = {"a": {"base": "gigpo", "progress": {}}}
+    splits = list(envs.entry(environment).load("task_settings")().splits)
+    experiment = load_experiment(
+        {
+            **MINIMAL,
+            "environment": {"name": environment},
+            "evaluation": {"splits": splits},
+            "arms": arms,
+        }
+    )
 
     def names(settings: BaseModel) -> set[str]:
         found = set()
