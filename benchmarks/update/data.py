@@ -5,6 +5,7 @@ from pathlib import Path
 from progpo.settings import load_json
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.experiment import DemonstrateStage, RolloutStage, TasksStage, WarmupStage, load_experiment
+from progpo.settings.stages import PolicySettings
 from progpo.stages import advantages, demonstrate, rollout, tasks, warmup
 
 CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
@@ -16,10 +17,10 @@ ARM = AdvantageSettings.model_validate({"base": "gigpo", "progress": {}, "invali
 def make_iteration(folder: Path) -> None:
     """Run the stages up to the first advantages into a folder; what is there already stays.
 
-    Tasks, demonstrations and warm-up are those of the embedded default. The rollout has the settings' own defaults: 16
-    tasks by 8 trajectories of at most 50 steps.
+    Tasks, demonstrations and warm-up are those of the embedded default, but the policy and the rollout have the
+    settings' own defaults: 0.86 M parameters; 16 tasks by 8 trajectories of at most 50 steps.
     """
-    default = load_experiment(CONFIG)
+    default = load_experiment(CONFIG).model_copy(update={"policy": PolicySettings()})
     place = folder / "tasks" / "manifest.json"
     if not place.exists():
         tasks.run(load_json(TasksStage, default.stage("tasks")), place)
