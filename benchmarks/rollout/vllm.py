@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--eager", action="store_true", help="do not let vLLM compile the model")
@@ -82,7 +83,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         if given.policy is None or given.tasks is None:
             given.policy, given.tasks = make_policy(Path(place), given.warmup_tokens)
-        sides = [Side(vllm, precision, given) for precision in PRECISIONS for vllm in (False, True)]
+        sides = [Side(vllm, precision, given) for precision in given.precisions for vllm in (False, True)]
         opened = [(side, stack.enter_context(_started(side))) for side in sides]
         for number in range(given.repeats):
             for side, ask in opened:
@@ -196,8 +197,9 @@ def summary(runs: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, float]
     for way, figure in figures.items():
         alike = figures[f"progpo, {way.rpartition(', ')[2]}"]
         for rate, name in (("tokens/s", "wall"), ("tokens/CPU s", "CPU")):
-            figure[f"slower than float32, {name}"] = figures["progpo, float32"][rate] / figure[rate]
             figure[f"slower than alike, {name}"] = alike[rate] / figure[rate]
+            if "progpo, float32" in figures:
+                figure[f"slower than float32, {name}"] = figures["progpo, float32"][rate] / figure[rate]
     return figures
 
 
@@ -217,6 +219,8 @@ def _print(figures: dict[str, dict[str, float]], given: argparse.Namespace) -> N
     for way, figure in figures.items():
         ratios = [
             f"{figure[f'slower than {whom}, wall']:.1f}x ({figure[f'slower than {whom}, CPU']:.1f}x)"
+            if f"slower than {whom}, wall" in figure
+            else ""
             for whom in ("float32", "alike")
         ]
         table.add_row(
