@@ -11,8 +11,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 run: setup
 	progpo run --cores $(CORES) --configfile $(CONFIG)
 
+# A process a core; the tests of a file stay together, since they share what is slow to make.
 test: setup
-	pytest tests
+	pytest tests --numprocesses auto --dist loadfile
 
 lint: setup
 	ruff check .
