@@ -50,6 +50,22 @@ def inputs(tmp_path: Path) -> list[Path]:
     return found
 
 
+def test_scores_are_told_where_they_differ_from_success(inputs: list[Path], tmp_path: Path) -> None:
+    plain = run(SETTINGS, inputs, tmp_path / "report" / "results.md")
+    assert "score" not in plain
+    for number, path in enumerate(inputs[:2]):
+        summary = json.loads(path.read_text())
+        summary["splits"]["valid_seen"]["score"] = 0.5 + number / 4
+        write_json(path, summary)
+        write_manifest(path.with_name("trajectories.parquet"), "evaluate", {}, [path])
+    text = run(SETTINGS, inputs, tmp_path / "report" / "results.md")
+    header = next(line for line in text.splitlines() if line.startswith("arm"))
+    assert header.split()[:5] == ["arm", "seeds", "episodes", "all", "score"]
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.startswith(("warmup", "grpo"))}
+    assert lines["warmup"][6] == "62.5"
+    assert lines["grpo"][6] == "30.0"
+
+
 def test_tables(inputs: list[Path], tmp_path: Path) -> None:
     text = run(SETTINGS, inputs, tmp_path / "report" / "results.md", strict=True)
     with (tmp_path / "report" / "results.csv").open() as file:
