@@ -10,6 +10,7 @@ import typer
 from envs.base import EnvironmentDataError
 from progpo import __version__
 from progpo.artifacts import guard
+from progpo.cli_look import COMMANDS
 from progpo.errors import ProgpoError
 
 app = typer.Typer(
@@ -272,6 +273,32 @@ def check(config: Annotated[Path, typer.Argument(help="A config (YAML).")]) -> N
     typer.echo(f"{config}: good")
 
 
+webshop = typer.Typer(help="Tools for WebShop's catalogues.", no_args_is_help=True)
+app.add_typer(webshop, name="webshop")
+
+
+@webshop.command()
+def nouns(
+    folder: Annotated[Path, typer.Argument(help="A catalogue's folder, or its product file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="What is written; else nouns*.json beside the products.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="spaCy's model; the reward means the default.")] = "en_core_web_sm",
+) -> None:
+    """Find the nouns of product names, which the reward compares (needs the extra `webshop-nouns`)."""
+    from envs.webshop.catalogue import find_files, load_catalogue, nouns_path
+    from envs.webshop.nouns import find_nouns
+    from progpo.artifacts import write_json
+
+    files = find_files(folder)
+    output = output or nouns_path(files.products)
+    guard([output], [path for path in files[:3] if path])
+    products = load_catalogue(folder).products
+    found = find_nouns((product.title for product in products), model)
+    write_json(output, {product.asin: words for product, words in zip(products, found, strict=True)})
+    typer.echo(f"{output}: the nouns of {len(products)} product names")
+
+
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run(
     context: typer.Context,
@@ -281,6 +308,10 @@ def run(
     from progpo.launch import launch
 
     raise typer.Exit(launch(["--cores", cores, *context.args]))
+
+
+for look in COMMANDS:
+    app.command()(look)
 
 
 def _explain(error: BaseException) -> str | None:

@@ -127,6 +127,11 @@ def find_files(folder: Path) -> Files:
     return Files(place / folder.name if named else products[suffix], **chosen)
 
 
+def nouns_path(products: Path) -> Path:
+    """Return where the nouns of a product file belong."""
+    return products.with_name(f"{_KINDS['nouns']}{_suffix(products.name, _KINDS['products'])}.json")
+
+
 def _matching(place: Path, stem: str) -> dict[str, Path]:
     """Return the files of a kind by what follows the stem in their names."""
     found = {}

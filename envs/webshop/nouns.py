@@ -13,8 +13,6 @@ from pathlib import Path
 from envs.base import EnvironmentDataError
 from envs.webshop.json_stream import read_pairs
 
-MODEL = "en_core_web_sm"
-
 _WORD = re.compile(r"[^\W\d_][\w'\u2019-]*")
 #: Words that are common in product names, and no nouns.
 _OTHERS = frozenset(
@@ -165,7 +163,7 @@ def guess_nouns(name: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _OTHERS and len(word) > 1)
 
 
-def find_nouns(names: Iterable[str], model: str = MODEL) -> Iterator[list[str]]:
+def find_nouns(names: Iterable[str], model: str) -> Iterator[list[str]]:
     """Yield the nouns of each name by spaCy; raises EnvironmentDataError where spaCy or its model is not installed."""
     try:
         spacy = importlib.import_module("spacy")

@@ -58,13 +58,17 @@ INSTRUCTIONS = {
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write a catalogue: each product is given by what differs from a sound one; returns the folder."""
+    """Write a catalogue: each product is given by what differs from a sound one; returns the folder.
+
+    `files` adds files or replaces those that are made; None leaves one out.
+    """
 
     def written(*changes: dict[str, Any], **files: Any) -> Path:
         entries = [ENTRY | change for change in changes or ({},)]
         entries = [{key: value for key, value in entry.items() if value is not ...} for entry in entries]
         known = {entry["asin"]: INSTRUCTIONS for entry in entries if isinstance(entry.get("asin"), str)}
-        made = {"items_shuffle": entries, "items_ins_v2": known, **files}
+        nouns = {asin: ["oak", "table", "drawer"] for asin in known}
+        made = {"items_shuffle": entries, "items_ins_v2": known, "nouns": nouns, **files}
         for name, content in made.items():
             if content is not None:
                 (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
