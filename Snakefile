@@ -31,5 +31,9 @@ rule all:
         f"{ROOT}/report/results.md",
 
 
+onstart:
+    record_settings()
+
+
 onsuccess:
     print_results()

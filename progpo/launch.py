@@ -16,6 +16,8 @@ LOCKS = Path(".snakemake") / "locks"
 SNAKEFILE = ("-s", "--snakefile")
 CONFIG_FILES = ("--configfile", "--configfiles")
 DRY_RUN = {"-n", "--dry-run", "--dryrun"}
+#: Commands of progpo that change no artifact.
+READ_ONLY = {"check", "verify", "status", "view", "play", "card"}
 #: Tells the workflow that its caller prints the results (Snakemake says nothing at all where nothing is to be done).
 PRINTS_RESULTS = "PROGPO_PRINTS_RESULTS"
 
@@ -47,7 +49,7 @@ def _runs(command: Sequence[str]) -> bool:
     if not words:
         return False
     name = Path(words[0]).name
-    return name == "snakemake" or (name == "progpo" and words[1:2] not in (["check"], ["verify"]))
+    return name == "snakemake" or (name == "progpo" and not READ_ONLY.intersection(words[1:2]))
 
 
 def launch(arguments: Sequence[str]) -> int:

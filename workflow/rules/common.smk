@@ -7,7 +7,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from progpo import results
+from progpo import results, status
 from progpo.errors import ProgpoError
 from progpo.launch import PRINTS_RESULTS
 from progpo.settings.experiment import load_experiment
@@ -112,6 +112,11 @@ def judged_policy(wildcards):
 def root_of(wildcards, output):
     """Return the experiment's folder, of which a report is made."""
     return str(Path(output.markdown).parents[1])
+
+
+def record_settings():
+    """Note the settings of the run that begins, for `progpo status`."""
+    status.record(Path(ROOT), EXPERIMENT)
 
 
 def print_results():
