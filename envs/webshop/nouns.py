@@ -13,7 +13,7 @@ from pathlib import Path
 from envs.base import EnvironmentDataError
 from envs.webshop.json_stream import read_pairs
 
-_WORD = re.compile(r"[^\W\d_][\w'\u2019-]*")
+_WORD = re.compile(r"\b[^\W\d_][\w'\u2019-]*")
 #: Words that are common in product names, and no nouns.
 _OTHERS = frozenset(
     [

@@ -58,41 +58,42 @@ class Page:
 
     def __post_init__(self) -> None:
         """Collect the targets: buttons first, then links, then options; of one label, the last counts."""
-        targets: dict[str, Part] = {}
-        for kind in ("button", "link", "option"):
-            for part in self.parts:
-                if part.kind == kind:
-                    targets[part.text if kind == "option" else part.text.lower()] = part
-        object.__setattr__(self, "targets", targets)
+        found: dict[str, dict[str, Part]] = {"button": {}, "link": {}, "option": {}}
+        for part in self.parts:
+            if part.kind != "plain":
+                found[part.kind][part.text if part.kind == "option" else part.text.lower()] = part
+        object.__setattr__(self, "targets", found["button"] | found["link"] | found["option"])
 
     def render(self, mode: Mode, visited: Iterable[str] = ()) -> str:
         """Return the page as text; `visited` are the asins of products whose pages were opened."""
-        shown = [(text, part) for part in self.parts if (text := _shown(part.text)) is not None]
         if mode == "text":
-            return " [SEP] ".join(text.strip() for text, _ in shown)
+            return " [SEP] ".join([text.strip() for part in self.parts if (text := _shown(part.text))])
         lines: list[str] = []
         chosen = ""
-        for text, part in shown:
-            if part.kind == "button":
-                lines.append(f"[button] {text} [button_]\n")
-            elif part.kind == "option" and f'"{text}"' in self.address:
+        for written, kind, _ in self.parts:
+            text = _shown(written)
+            if not text:
+                continue
+            if kind == "plain":
+                lines.append(f"{text}\n")
+            elif kind == "option" and f'"{text}"' in self.address:
                 lines.append(f"  [clicked button] {text} [clicked button_]\n")
-                chosen = f"You have clicked {text}.\n" + chosen
-            elif part.kind == "option":
+                chosen = f"You have clicked {text}.\n{chosen}"
+            elif kind == "option":
                 lines.append(f"  [button] {text} [button_]\n")
-            elif part.kind == "link":
+            elif kind == "button":
+                lines.append(f"[button] {text} [button_]\n")
+            else:
                 button = "clicked button" if text in visited else "button"
                 lines.append(f"\n[{button}] {text} [{button}_]\n")
-            else:
-                lines.append(text + "\n")
         return chosen + "".join(lines)
 
 
-def _shown(text: str) -> str | None:
-    """Return what an HTML parser leaves of a text between two tags, None for nothing."""
+def _shown(text: str) -> str:
+    """Return what an HTML parser leaves of a text between two tags."""
     if text.strip(_HTML_SPACE):
         return text
-    return " " if text and "\n" not in text else None
+    return " " if text and "\n" not in text else ""
 
 
 _SITE = "http://127.0.0.1:3000"

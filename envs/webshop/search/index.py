@@ -44,6 +44,7 @@ class Index:
         self._numbers = numbers
         by_term = np.argsort(np.frombuffer(terms, np.int32), kind="stable") if terms else np.empty(0, np.intp)
         counts = np.bincount(np.frombuffer(terms, np.int32), minlength=len(numbers)) if terms else np.empty(0, np.intp)
+        self._counts = counts
         self._ends = np.cumsum(counts)
         self._starts = self._ends - counts
         self._postings = _as_array(documents, np.int32)[by_term]
@@ -54,14 +55,17 @@ class Index:
 
     def scores(self, query: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the documents that hold a word of the query, ascending, and their scores."""
-        total = np.zeros(self.documents)
-        for term, times in Counter(analyse(query)).items():
-            number = self._numbers.get(term)
-            if number is None:
-                continue
-            rows = slice(self._starts[number], self._ends[number])
-            weight = np.float32(times) * self._weights[number]
-            total[self._postings[rows]] += weight - weight / (np.float32(1) + self._saturation[rows])
+        counts = Counter(analyse(query))
+        known = [(self._numbers[term], times) for term, times in counts.items() if term in self._numbers]
+        if not known:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        numbers, times = np.array(known).T
+        rows = [slice(start, end) for start, end in zip(self._starts[numbers], self._ends[numbers], strict=True)]
+        postings = np.concatenate([self._postings[each] for each in rows])
+        saturation = np.concatenate([self._saturation[each] for each in rows])
+        weights = np.repeat(times.astype(np.float32) * self._weights[numbers], self._counts[numbers])
+        parts = weights - weights / (np.float32(1) + saturation)
+        total = np.bincount(postings, parts, self.documents)  # adds up in double precision
         found = np.flatnonzero(total)
         return found, total[found].astype(np.float32)
 

@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,14 +22,16 @@ def test_read_beside_the_catalogue(write: Callable[..., Path]) -> None:
 
 def test_guessed_with_one_warning(write: Callable[..., Path]) -> None:
     catalogue = load_catalogue(write({}, {"asin": "B2", "name": "Red Shoes"}, nouns=None))
-    with pytest.warns(UserWarning, match="progpo webshop nouns FOLDER") as warned:
-        assert catalogue.nouns.of("B000000001", "Oak Table for the Home") == ("oak", "table", "home")
+    with pytest.warns(UserWarning, match="progpo webshop nouns FOLDER"):
+        first = catalogue.nouns.of("B000000001", "Oak Table for the Home")
+    assert first == ("oak", "table", "home")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         assert catalogue.nouns.of("B2", "Red Shoes") == ("shoes",)
-    assert len(warned) == 1
 
 
 def test_guess() -> None:
-    assert guess_nouns("2 Pack of the L'Or\u00e9al x Men's 12oz T-Shirts!") == (
+    assert guess_nouns("2 Pack of the L'Or\u00e9al x Men's T-Shirts!") == (
         "pack",
         "l'or\u00e9al",
         "men's",
