@@ -78,7 +78,8 @@ class Optimisation:
         settings = self._settings
         rate = settings.learning_rate if learning_rate is None else learning_rate
         first, second = settings.betas
-        norm = float(self._accelerator.clip_grad_norm_(self._named.values(), settings.max_gradient_norm))
+        # Not accelerate's, which imports torch's distributed tensors first: a second, longer than many an update.
+        norm = float(torch.nn.utils.clip_grad_norm_(self._named.values(), settings.max_gradient_norm))
         self.require_finite(norm, "the gradient's norm")
         self.steps += 1
         for name, item in self._named.items():
