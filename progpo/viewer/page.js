@@ -92,7 +92,9 @@
     const good = group.trajectories.filter((one) => one.success).length;
     const mean = group.trajectories.reduce((sum, one) => sum + one.progress, 0) / group.trajectories.length;
     const row = make("div", "row", arm, marks, `${good}/${group.trajectories.length}`);
-    row.append(make("span", "faint", `progress ${number(mean)}`));
+    const progress = make("span", "faint", `★ ${mean.toFixed(2)}`);
+    progress.title = "mean progress: the share of steps that led to something new";
+    row.append(progress);
     if (group.branch) row.append(make("span", "branch", group.branch));
     return row;
   }
@@ -155,15 +157,16 @@
     const [action, next, flags, advantage, reward, before] = one.steps[at];
     if (before !== undefined) cell.append(make("div", "observation again", ...marked(texts[before])));
     const valid = flags & VALID;
-    const line = make("div", "action", make("span", valid ? "" : "bad", ...marked(texts[action] || "(nothing)")));
-    if (!valid) line.append(make("span", "invalid", "✗ invalid"));
-    if (flags & FIRST_VISIT) line.append(make("span", "first", "★ new"));
-    if (reward) line.append(make("span", "reward", `reward ${number(reward)}`));
+    const tags = make("span", "tags");
+    const line = make("div", "action", make("span", valid ? "" : "bad", ...marked(texts[action] || "(nothing)")), tags);
+    if (!valid) tags.append(make("span", "invalid", "✗ invalid"));
+    if (flags & FIRST_VISIT) tags.append(make("span", "first", "★ new"));
+    if (reward) tags.append(make("span", "reward", `reward ${number(reward)}`));
     if (advantage !== null) {
       const share = Math.min(1, Math.abs(advantage) / strongest[place]);
       if (advantage) line.classList.add(advantage > 0 ? "above" : "below");
       line.style.setProperty("--share", `${Math.round(8 + 52 * share)}%`);
-      line.append(make("span", "advantage", signed(advantage)));
+      tags.append(make("span", "advantage", signed(advantage)));
     }
     cell.append(line, make("div", flags & FIRST_VISIT ? "observation" : "observation again", ...marked(texts[next])));
     if (at === one.steps.length - 1) {
@@ -198,7 +201,7 @@
       label.scope = "row";
       body.append(make("tr", "", label, ...columns.map(({ one, place, first }) => stepCell(one, at, place, first))));
     }
-    return make("table", "", head, body);
+    return make("table", columns.length > 10 ? "many" : "", head, body);
   }
 
   function choose(place) {
@@ -266,9 +269,10 @@
   type.append(...options(entries.map((entry) => entry.type)));
   branch.append(...options(sources.flatMap((source) => source.groups.map((group) => group.branch))));
   branch.closest("label").hidden = branch.length === 1;
-  byId("facts").textContent = sources
-    .map((source) => [source.path, ...Object.entries(source.facts).map(([name, value]) => `${name} ${value}`)].join(" · "))
-    .join("  |  ");
+  for (const { path, facts } of sources) {
+    const told = Object.entries(facts).map(([name, value]) => `${name} ${value}`);
+    byId("facts").append(make("p", "", [path, ...told].join(" · ")));
+  }
   chosen = Number.parseInt(location.hash.slice(1), 10);
   filter();
   toggleObservations();
