@@ -48,6 +48,16 @@ def load_tasks(folder: Path, split: str | None = None) -> list[Task]:
     return resolved
 
 
+def load_shown(folder: Path) -> list[Task]:
+    """Read the tasks that the expert shows: the split "demonstration", or where there is none, "train".
+
+    Raises:
+        ProgpoError: as `load_tasks`.
+    """
+    shown = [task for task in load_tasks(folder) if task.split == "demonstration"]
+    return shown or load_tasks(folder, "train")
+
+
 def _task(line: str) -> Task:
     """Return the task of a line; raises ValueError or TypeError where it is none."""
     task = Task(**json.loads(line))

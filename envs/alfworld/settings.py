@@ -18,6 +18,8 @@ TASK_TYPES = (
 SPLITS = ("train", "valid_seen", "valid_unseen")
 #: Train games set aside, to choose by; never among the train games of the same experiment.
 VALIDATION = "validation"
+#: Train games that are shown by the expert and not trained on.
+DEMONSTRATION = "demonstration"
 
 Split = Literal["train", "validation", "valid_seen", "valid_unseen"]
 TaskType = Literal[
@@ -65,6 +67,24 @@ class Difficulty(_Settings):
         return self
 
 
+class Horizon(_Settings):
+    """Show short games, train on long ones: how the train games of each family are divided, by the expert's steps.
+
+    Attributes:
+        demonstration: share of the games, the shortest, that are shown and not trained on.
+        train: share of the games, the longest, that are trained on or set aside for validation.
+    """
+
+    demonstration: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    train: Annotated[float, Field(gt=0, lt=1)] = 0.25
+
+    @model_validator(mode="after")
+    def _apart(self) -> "Horizon":
+        if self.demonstration + self.train > 1:
+            raise ValueError("horizon: the shares of `demonstration` and `train` are more than 1 together")
+        return self
+
+
 class TaskSettings(_Settings):
     """Which games there are.
 
@@ -76,6 +96,8 @@ class TaskSettings(_Settings):
         types: the task families to use.
         seed: of the generator, and of the choice among official games.
         difficulty: of generated games.
+        horizon: divide the train games by length, into those shown, trained on and validated by; null: train games
+            are both shown and trained on.
     """
 
     source: Literal["generated", "official"] = "generated"
@@ -84,6 +106,7 @@ class TaskSettings(_Settings):
     types: Annotated[tuple[TaskType, ...], Field(min_length=1)] = TASK_TYPES
     seed: Annotated[int, Field(ge=0)] = 0
     difficulty: Difficulty = Difficulty()
+    horizon: Horizon | None = None
 
     @model_validator(mode="after")
     def _coherent(self) -> "TaskSettings":

@@ -5,6 +5,7 @@ from pathlib import Path
 from envs.alfworld import official
 from envs.alfworld.fast import FastEpisode, Game, UnsupportedGameError, load_game
 from envs.alfworld.generate import GeneratedGame, generate
+from envs.alfworld.horizon import divide
 from envs.alfworld.official import OfficialGame, choose, locate
 from envs.alfworld.settings import VALIDATION, TaskSettings
 from envs.alfworld.textworld_engine import TextWorldEpisode
@@ -21,9 +22,21 @@ def prepare(settings: TaskSettings, folder: Path) -> list[Task]:
         EnvironmentDataError: released games are missing, too few or broken, or no engine plays one; the rooms allow
             no game of a type; a generated game cannot be won by its walkthrough.
     """
+    if settings.horizon is not None:
+        return _by_length(settings, folder)
     if settings.source == "official":
         return _official(settings)
     return _generated(settings, folder)
+
+
+def _by_length(settings: TaskSettings, folder: Path) -> list[Task]:
+    """Return the tasks, those of the train games divided by length; validation's are among them."""
+    splits = {split: count for split, count in settings.splits.items() if split != VALIDATION}
+    made = prepare(settings.model_copy(update={"splits": splits, "horizon": None}), folder)
+    train = [task for task in made if task.split == "train"]
+    validation = settings.splits.get(VALIDATION) or 0
+    divided = divide(train, settings.horizon, validation, settings.seed, folder)
+    return [*divided, *(task for task in made if task.split != "train")]
 
 
 def preflight(settings: TaskSettings) -> str:

@@ -1,4 +1,4 @@
-"""Stage `demonstrate`: the environment's expert shows the train tasks; what it won is kept to imitate."""
+"""Stage `demonstrate`: the environment's expert shows train tasks; what it won is kept to imitate."""
 
 import multiprocessing
 import sys
@@ -20,12 +20,11 @@ from progpo.errors import ProgpoError
 from progpo.seeds import stream
 from progpo.settings.experiment import DemonstrateStage
 from progpo.settings.stages import DemonstrationSettings
-from progpo.tasks import TASK_LIST, load_tasks
+from progpo.tasks import TASK_LIST, load_shown
 from progpo.trajectories.records import Step, Trajectory
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
 
-SPLIT = "train"
 #: Most tasks that a process is handed at once.
 CHUNK = 32
 #: Seconds between lines of progress.
@@ -35,7 +34,7 @@ REPORT_EVERY = 10.0
 def run(
     settings: DemonstrateStage, tasks: Path, output: Path, metrics: Path, workers: int = 1, strict: bool = False
 ) -> None:
-    """Play each train task `variants` times and write the episodes that were won.
+    """Play each task that is to be shown `variants` times and write the episodes that were won.
 
     A task is a group and a variant is a trajectory in it, by their indices; those of lost episodes are left out. All
     random numbers derive from (seed, task's index, variant): the number of workers changes nothing.
@@ -55,7 +54,7 @@ def run(
     check(tasks, strict)
     clean_partial(output)
     clean_partial(metrics)
-    shown = _show_all(settings, load_tasks(tasks, SPLIT), workers)
+    shown = _show_all(settings, load_shown(tasks), workers)
     won = [item.trajectory for item in shown if item.trajectory is not None]
     if not won:
         raise ProgpoError(

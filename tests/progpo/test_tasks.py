@@ -8,7 +8,7 @@ import pytest
 
 from envs import Task
 from progpo.errors import ProgpoError
-from progpo.tasks import foreign_files, load_tasks, save_tasks, tasks_of_iteration
+from progpo.tasks import foreign_files, load_shown, load_tasks, save_tasks, tasks_of_iteration
 
 TASKS = [Task(f"task-{index}", "train", "kind", {"game": f"games/{index}.tw-pddl"}) for index in range(10)]
 
@@ -19,6 +19,13 @@ def test_round_trip_resolves_paths(tmp_path: Path) -> None:
     assert load_tasks(tmp_path, "train")[3].options["game"] == str(tmp_path / "games/3.tw-pddl")
     assert load_tasks(tmp_path / "manifest.json", "valid_seen")[0].options["game"] == "/official/game"
     assert len(load_tasks(tmp_path)) == 11
+
+
+def test_the_expert_shows_the_demonstration_split_or_else_train(tmp_path: Path) -> None:
+    save_tasks(tmp_path, TASKS)
+    assert load_shown(tmp_path) == load_tasks(tmp_path, "train")
+    save_tasks(tmp_path, [*TASKS, Task("shown", "demonstration", "kind", {"game": "/game"})])
+    assert [task.id for task in load_shown(tmp_path)] == ["shown"]
 
 
 def test_paths_of_files_and_folders_are_resolved_and_recorded(tmp_path: Path) -> None:
