@@ -31,9 +31,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 # Each prints a table: the project beside a named peer, in one run. On a machine that does nothing else it takes about a
-# quarter of an hour. ALFWORLD_DATA, where set, gives the engines the official games.
+# quarter of an hour. ALFWORLD_DATA and WEBSHOP_DATA, where set, give the environments the official data.
 bench: setup
 	python -m benchmarks.advantages
 	python -m benchmarks.alfworld $(if $(ALFWORLD_DATA),--data $(ALFWORLD_DATA))
 	python -m benchmarks.rollout
 	python -m benchmarks.update
+	python -m benchmarks.webshop $(if $(WEBSHOP_DATA),--data $(WEBSHOP_DATA))

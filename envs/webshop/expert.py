@@ -15,6 +15,8 @@ from envs.webshop.reading import Page, Wish, read_page, read_wish, stem, stems
 
 #: Steps that it allows itself: the usual length of an episode.
 PATIENCE = 15
+#: How instructions made of attributes and options begin.
+OPENING = "find me "
 #: What a word is worth that is not in the title and may be in the features, which are not read.
 HOPE = 0.5
 #: A result's place on its page decides between equals.
@@ -87,11 +89,9 @@ class ShoppingExpert:
     def _plan_queries(self) -> list[str]:
         """Return what to search for, the next where one finds nothing."""
         wish = self._wish
-        values = [value for _, value in wish.options]
-        if self._vary and self._rng.random() < 0.5:
-            values = []
-        words = [*wish.words, *values]
-        tries = [words, wish.words, wish.words[-2:], wish.words[-1:]]
+        # Options and all, as it is told: to be copied. The names of options do a search no harm.
+        whole = [] if self._vary and self._rng.random() < 0.5 else [wish.text.removeprefix(OPENING)]
+        tries = [whole if wish.options else [], wish.words, wish.words[-2:], wish.words[-1:]]
         return list(dict.fromkeys(query for part in tries if (query := _searchable(part)))) or ["gift"]
 
     def _observe(self, page: Page, action: str | None) -> None:

@@ -5,7 +5,7 @@ import random
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from envs.base import EnvironmentDataError
@@ -58,12 +58,11 @@ class Goal:
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the goal under the names that the original engine uses; JSON can hold it."""
-        given = asdict(self)
+        given = {name: getattr(self, name) for name in self.__slots__}
         options = self.goal_options
-        return given | {
-            "attributes": list(self.attributes),
-            "goal_options": dict(options) if isinstance(options, dict) else list(options),
-        }
+        given["attributes"] = list(self.attributes)
+        given["goal_options"] = dict(options) if isinstance(options, dict) else list(options)
+        return given
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> "Goal":

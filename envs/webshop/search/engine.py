@@ -1,5 +1,6 @@
 """Search over a catalogue: what the shop's search field does."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 #: How many results there are at most.
 LIMIT = 50
+#: Of so many queries the results are kept.
+REMEMBERED = 1024
 
 
 class Search:
@@ -25,6 +28,8 @@ class Search:
 
             source = load_catalogue(source)
         self._products = source.products
+        # The episodes of a group often search alike.
+        self.products = lru_cache(maxsize=REMEMBERED)(self._find)
         self._index = Index(map(document, source.products))
         asins = np.array([product.asin for product in source.products])
         # Equal scores are ordered by asin.
@@ -35,7 +40,7 @@ class Search:
         """Return the asins of the best products, best first; none where no word of the query is known."""
         return [product.asin for product in self.products(query, limit)]
 
-    def products(self, query: str, limit: int = LIMIT) -> list["Product"]:
+    def _find(self, query: str, limit: int = LIMIT) -> tuple["Product", ...]:
         """Return the best products, best first."""
         found, scores = self._index.scores(query)
         if len(found) > limit:
@@ -43,7 +48,7 @@ class Search:
             kept = scores >= least
             found, scores = found[kept], scores[kept]
         best = np.lexsort((self._rank[found], -scores))[:limit]
-        return [self._products[number] for number in found[best]]
+        return tuple(self._products[number] for number in found[best].tolist())
 
 
 def document(product: "Product") -> str:

@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,13 @@ from envs.webshop.search.analysis import analyse
 #: The defaults of Pyserini.
 K1 = np.float32(0.9)
 B = np.float32(0.4)
+
+
+class _Term(NamedTuple):
+    """A term: where its postings are, and its inverse document frequency."""
+
+    rows: slice
+    weight: np.float32
 
 
 class Index:
@@ -41,33 +49,34 @@ class Index:
             frequencies.extend(found.values())
             lengths.append(found.total())
         self.documents = len(lengths)
-        self._numbers = numbers
         by_term = np.argsort(np.frombuffer(terms, np.int32), kind="stable") if terms else np.empty(0, np.intp)
         counts = np.bincount(np.frombuffer(terms, np.int32), minlength=len(numbers)) if terms else np.empty(0, np.intp)
-        self._counts = counts
-        self._ends = np.cumsum(counts)
-        self._starts = self._ends - counts
+        ends = np.cumsum(counts)
+        rows = map(slice, (ends - counts).tolist(), ends.tolist())
         self._postings = _as_array(documents, np.int32)[by_term]
-        self._weights = _inverse_document_frequencies(counts, sum(length > 0 for length in lengths))
-        # Of each posting what does not depend on the query: frequency / norm.
+        weights = _inverse_document_frequencies(counts, sum(length > 0 for length in lengths))
+        self._terms = dict(zip(numbers, map(_Term, rows, weights), strict=True))
+        # Of each posting what does not depend on the query: 1 + frequency / norm.
         norms = _inverse_norms(_as_array(lengths, np.int64))
-        self._saturation = _as_array(frequencies, np.int32)[by_term].astype(np.float32) * norms[self._postings]
+        frequency = _as_array(frequencies, np.int32)[by_term].astype(np.float32)
+        self._saturation = frequency * norms[self._postings] + np.float32(1)
 
     def scores(self, query: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the documents that hold a word of the query, ascending, and their scores."""
         counts = Counter(analyse(query))
-        known = [(self._numbers[term], times) for term, times in counts.items() if term in self._numbers]
+        known = [(self._terms[term], times) for term, times in counts.items() if term in self._terms]
         if not known:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        numbers, times = np.array(known).T
-        rows = [slice(start, end) for start, end in zip(self._starts[numbers], self._ends[numbers], strict=True)]
-        postings = np.concatenate([self._postings[each] for each in rows])
-        saturation = np.concatenate([self._saturation[each] for each in rows])
-        weights = np.repeat(times.astype(np.float32) * self._weights[numbers], self._counts[numbers])
-        parts = weights - weights / (np.float32(1) + saturation)
+        postings = np.concatenate([self._postings[term.rows] for term, _ in known])
+        parts = np.concatenate([self._parts(term, times) for term, times in known])
         total = np.bincount(postings, parts, self.documents)  # adds up in double precision
-        found = np.flatnonzero(total)
+        found = total.nonzero()[0]
         return found, total[found].astype(np.float32)
+
+    def _parts(self, term: "_Term", times: int) -> NDArray[np.float32]:
+        """Return what a term, so many times in the query, adds to the scores of the documents that have it."""
+        weight = term.weight * np.float32(times) if times > 1 else term.weight
+        return weight - weight / self._saturation[term.rows]
 
 
 def _as_array(values: array, kind: type) -> NDArray:
