@@ -3,14 +3,14 @@
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.base import EnvironmentDataError
 from envs.webshop.json_stream import read_items, read_pairs
-from envs.webshop.nouns import NounBook
+from envs.webshop.nouns import NounBook, guess_nouns
 from envs.webshop.products import LONGEST_ASIN, Product, read_product
 from envs.webshop.search import Search
 
@@ -71,6 +71,11 @@ class Catalogue:
     def search(self) -> Search:
         """Return the full-text search, indexed at the first use."""
         return self.keep("search", lambda: Search(self))
+
+    def nouns_of(self, asin: str, name: str) -> Sequence[str]:
+        """Return the nouns of a name: those known of the product, if it is its name, else guessed."""
+        product = self.by_asin.get(asin)
+        return self.nouns.of(asin, name) if product and product.title == name else guess_nouns(name)
 
     def keep(self, key: Any, make: Any) -> Any:
         """Return what was made under a key before, or make it: what all environments share of this catalogue."""

@@ -281,13 +281,13 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
         product, goal = self._product, self._goal
         if product is None:
             return False
-        nouns = self._catalogue.nouns
+        nouns_of = self._catalogue.nouns_of
         self._score, self._components = rate(
             product.as_mapping(),
             goal.as_mapping(),
             self._options,
             self.price(product.asin),
-            {"purchased": nouns.of(product.asin, product.title), "goal": nouns.of(goal.asin, goal.name)},
+            {"purchased": nouns_of(product.asin, product.title), "goal": nouns_of(goal.asin, goal.name)},
         )
         self._bought = True
         return self._show("done", pages.done_page(product.asin, self._options, self._score))

@@ -40,7 +40,8 @@ def reward(
         goal: as `Goal.as_mapping()`: query, product_category, name, attributes, goal_options, price_upper.
         options: chosen, option name -> value.
         price: paid, in dollars.
-        nouns: of the two names, under "purchased" and "goal", in lower case; without, they are guessed from the names.
+        nouns: of the two names, under "purchased" and "goal", in lower case. Without, they are what the product and the
+            goal hold under "nouns", or else guessed from the names.
 
     Returns:
         the reward in [0, 1], and its components: r_type, query_match, category_match, title_score, r_att,
@@ -52,7 +53,7 @@ def reward(
     """
     try:
         if nouns is None:
-            nouns = {"purchased": guess_nouns(product["name"]), "goal": guess_nouns(goal["name"])}
+            nouns = {"purchased": _nouns(product), "goal": _nouns(goal)}
         kind = _rate_type(product, goal, nouns["purchased"], nouns["goal"])
         hits = _count_attributes(product, goal["attributes"])
         chosen = _count_options(goal["goal_options"], options)
@@ -73,6 +74,10 @@ def reward(
         "w_option": wanted / parts if wanted else None,
         "w_price": 1 / parts,
     }
+
+
+def _nouns(named: Mapping[str, Any]) -> Sequence[str]:
+    return named["nouns"] if "nouns" in named else guess_nouns(named["name"])
 
 
 def _rate_type(

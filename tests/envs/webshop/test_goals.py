@@ -148,6 +148,23 @@ def test_meets(wanted: str, chosen: str, met: bool) -> None:
     assert meets(wanted, chosen) is met
 
 
+def test_nouns_of_a_reward(thousand: Catalogue) -> None:
+    goal, other = make_goals(thousand)[0].as_mapping(), {"nouns": ["toaster"]}
+    product = thousand.by_asin[goal["asin"]].as_mapping()
+    # Guessed, held by product and goal, given: a name without a shared noun is worth nothing.
+    assert reward(product, goal, goal["goal_options"], 1.0)[0] == 1
+    assert reward(product | other, goal, {}, 1.0)[1]["title_score"] == 0
+    assert reward(product | other, goal | other, {}, 1.0)[1]["title_score"] == 1
+    given = {"purchased": ["a", "b"], "goal": ["a", "a", "c"]}
+    assert reward(product | other, goal, {}, 1.0, nouns=given)[1]["title_score"] == 1 / 3
+
+
+def test_nouns_of_another_name(write: Write) -> None:
+    catalogue = load_catalogue(write())
+    assert list(catalogue.nouns_of("B000000001", "Oak Side Table with Drawer")) == ["oak", "table", "drawer"]
+    assert list(catalogue.nouns_of("B000000001", "Toaster")) == ["toaster"]
+
+
 def test_reward_of_what_lacks_an_entry() -> None:
     with pytest.raises(EnvironmentDataError, match="no 'name'"):
         reward({}, {}, {}, 1.0)
