@@ -1,7 +1,8 @@
 """The commands for people: to look at a run and its trajectories, to play, to describe what is given away."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,4 +55,62 @@ def status(
     typer.echo(describe(folder, configfile))
 
 
-COMMANDS = (view, status)
+def play(
+    environment: Annotated[str, typer.Argument(help="A registered environment: alfworld, webshop.")],
+    tasks: Annotated[
+        Path | None, typer.Option(help="Folder made by `progpo tasks`, to take the task from; else one is generated.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Its id; else one by the seed.")] = None,
+    split: Annotated[str | None, typer.Option(help="Of the folder's tasks.")] = None,
+    expert: Annotated[bool, typer.Option("--expert", help="The expert plays.")] = False,
+    policy: Annotated[
+        Path | None, typer.Option(help="A policy's folder: it plays, and tells what it would do, and how probably.")
+    ] = None,
+    advise: Annotated[bool, typer.Option("--advise", help="You play, and the policy tells what it would do.")] = False,
+    settings: Annotated[
+        str, typer.Option(help="How it is played, as JSON: the config's section `environment`.")
+    ] = "{}",
+    temperature: Annotated[float, typer.Option(min=0, help="Of the policy; 0: greedy.")] = 0.4,
+    top: Annotated[int, typer.Option(min=1, help="How many of the policy's actions are listed.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Of the task and of what is drawn.")] = 0,
+) -> None:
+    """Play a task in the terminal; the expert or a policy can play instead, or a policy can advise."""
+    from pydantic import RootModel
+
+    import envs
+    from progpo.console.game import Game, choose_task
+    from progpo.console.game import play as run
+    from progpo.seeds import stream
+    from progpo.settings import load_json
+    from progpo.settings.base import validate
+    from progpo.settings.experiment import Playing
+
+    if advise and (policy is None or expert):
+        raise ProgpoError("--advise: a policy advises a person; name it by --policy, without --expert")
+    entry = envs.entry(environment)
+    given = load_json(RootModel[dict[str, Any]], settings).root
+    playing = validate(Playing, {**given, "name": environment}, "--settings")
+    advisor = None
+    if policy is not None:
+        from progpo.console.advisor import Advisor
+        from progpo.policy.checkpoint import load_policy
+
+        advisor = Advisor(load_policy(policy, strict=False), temperature, stream("play", seed, 1))
+    with choose_task(environment, tasks, split, task, seed) as chosen:
+        player = entry.load("expert")(stream("play", seed, 2), False) if expert else None
+        made = playing.make()
+        try:
+            run(Game(made, chosen, player, advisor, advise, top), typer.echo, _read_line)
+        finally:
+            made.close()
+
+
+def _read_line() -> str | None:
+    """Return the next line of the input, None at its end."""
+    try:
+        return input("? " if sys.stdin.isatty() else "")
+    except EOFError:
+        return None
+
+
+COMMANDS = (view, status, play)
