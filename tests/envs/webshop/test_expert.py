@@ -120,7 +120,7 @@ def test_a_search_without_results_is_tried_with_other_words(folder: Path) -> Non
     info = {"admissible_commands": ["click[search]"]}
     expert.reset(task, info)
     query = expert.act(task, info)
-    assert query == "search[solid oak writing desks mauve]"
+    assert query == "search[solid oak writing desks with color: mauve]"
     queries = [query]
     for _ in range(3):
         empty = none.format("Find me solid oak writing desks with color: mauve")
