@@ -113,4 +113,13 @@ def _read_line() -> str | None:
         return None
 
 
-COMMANDS = (view, status, play)
+def card(
+    folder: Annotated[Path, typer.Argument(help="Of a policy, or of trajectories (not of several).")],
+) -> None:
+    """Write README.md beside a policy or trajectories that are given away: what they are, for people and for hubs."""
+    from progpo.cards import write_card
+
+    typer.echo(f"{write_card(folder)}: written; say under which licence you give it")
+
+
+COMMANDS = (view, status, play, card)

@@ -179,7 +179,7 @@ def describe(root: Path, config: Path | None = None) -> str:
     jobs = (plan or Plan.found(root)).jobs(root)
     run = _Run.of(root)
     states = {job: run.state(job) for job in jobs}
-    if not any(state != "to come" for state in states.values()):
+    if plan is None and not any(state != "to come" for state in states.values()):
         raise ProgpoError(f"{root}: holds nothing of an experiment; name its folder, artifacts/<experiment>")
     done = sum(state == "done" for state in states.values())
     lines = [f"{root}: {run.what}; {done} of {len(jobs)} jobs done"]
