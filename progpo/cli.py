@@ -219,16 +219,17 @@ def report(
             help="An experiment's folder, of which the settings say what is read; or the stages' JSON files."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the tables.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of tables, page and figures.")],
     settings: SettingsOption,
+    page: Annotated[bool, typer.Option(help="Write the page and the figures too.")] = True,
     strict: Strict = False,
 ) -> None:
-    """Tabulate success by arm, split and task type."""
+    """Tabulate and draw success by arm, split and task type, and the course of training."""
     from progpo.settings import load_json
     from progpo.settings.experiment import ReportStage
     from progpo.stages.report import run
 
-    typer.echo(run(load_json(ReportStage, settings), inputs, output, strict=strict))
+    typer.echo(run(load_json(ReportStage, settings), inputs, output, strict=strict, page=page))
 
 
 @app.command()

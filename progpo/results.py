@@ -25,6 +25,17 @@ OWNERS = {
     "best.json": "best.json",
 }
 
+#: Columns of the curves that are of the rollouts.
+ROLLOUT_COLUMNS = (
+    "success",
+    "failed_fraction",
+    "triggered_fraction",
+    "no_signal_fraction",
+    "first_visit_rate",
+    "anchor_size",
+    "valid_rate",
+    "steps",
+)
 #: Columns of the curves that are of the update, and the metrics for them.
 UPDATE_COLUMNS = {
     "entropy": "entropy",
@@ -175,9 +186,10 @@ def make_curves(found: Results, arms: Sequence[str]) -> list[dict[str, Any]]:
     """Return one row an arm, seed and iteration, in that order; the warm-up's, where it was validated, is number 0.
 
     Columns: `success` of all sampled trajectories (of those in dropped groups too), `failed_fraction`,
-    `no_signal_fraction`, `first_visit_rate`, `valid_rate`; of the update `entropy` (nats a token), `kl` to the warm-up,
-    `policy_kl` to the sampling policy, `clip_fraction`, `gradient_norm`, `ratio` (mean of the first epoch),
-    `ratio_deviation`; success in `validation`; names of the `alarms`. None: not measured.
+    `triggered_fraction`, `no_signal_fraction` (of groups), `first_visit_rate`, `anchor_size` (steps), `valid_rate`,
+    `steps` (of a trajectory); of the update `entropy` (nats a token), `kl` to the warm-up, `policy_kl` to the sampling
+    policy, `clip_fraction`, `gradient_norm`, `ratio` (mean of the first epoch), `ratio_deviation`; success in
+    `validation`; names of the `alarms`. None: not measured.
     """
     order = {arm: place for place, arm in enumerate(arms)}
     rows = []
@@ -201,15 +213,20 @@ def make_curves(found: Results, arms: Sequence[str]) -> list[dict[str, Any]]:
 
 def _of_rollouts(key: tuple[str, int, int], metrics: Data | None) -> Data:
     if metrics is None:
-        return dict.fromkeys(("success", "failed_fraction", "no_signal_fraction", "first_visit_rate", "valid_rate"))
+        return dict.fromkeys(ROLLOUT_COLUMNS)
     try:
-        return {
-            "success": metrics.get("drawn_success_rate", metrics["success_rate"]),
-            "failed_fraction": metrics["failed_fraction"],
-            "no_signal_fraction": metrics.get("no_signal_fraction"),
-            "first_visit_rate": metrics["first_visit_rate"],
-            "valid_rate": metrics["valid_action_rate"],
-        }
+        triggered, groups = metrics.get("triggered_groups"), metrics.get("groups")
+        values = (
+            metrics.get("drawn_success_rate", metrics["success_rate"]),
+            metrics["failed_fraction"],
+            triggered / groups if groups and triggered is not None else None,
+            metrics.get("no_signal_fraction"),
+            metrics["first_visit_rate"],
+            metrics.get("mean_anchor_size"),
+            metrics["valid_action_rate"],
+            metrics.get("mean_steps"),
+        )
+        return dict(zip(ROLLOUT_COLUMNS, values, strict=True))
     except KeyError as error:
         arm, seed, iteration = key
         raise ProgpoError(

@@ -1,4 +1,4 @@
-"""Stage `report`: success by arm, split and task type, and the curves of training, as tables."""
+"""Stage `report`: success by arm, split and task type, and the curves of training: tables, figures, and a page."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,18 +8,19 @@ from typing import Any
 
 from progpo.artifacts import clean_partial, write_manifest, write_text
 from progpo.errors import ProgpoError
+from progpo.report.collect import Content, Table, recorded_settings, root_of, usage
 from progpo.results import WARMUP, Data, Results, expected, load, make_curves
 from progpo.settings.experiment import ReportStage
 from progpo.statistics import wilson
 from progpo.tables import to_csv, to_markdown, to_text
 
 Rows = list[dict[str, Any]]
-#: Title, header, cells.
-Table = tuple[str, list[str], list[list[str]]]
+#: What is written beside the tables.
+PAGE, FIGURES = "report.html", "figures"
 
 
-def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: bool = False) -> str:
-    """Write `results.md`, `results.txt`, `results.csv` and `curves.csv`; return the text.
+def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: bool = False, page: bool = True) -> str:
+    """Write `results.md`, `results.txt`, `results.csv` and `curves.csv`; `report.html` and `figures/`; return the text.
 
     Args:
         settings: the experiment's name, arms and seeds, and what else says which files of its folder are meant.
@@ -27,6 +28,7 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
             (`.../seed-<seed>/<arm>/...`).
         output: `results.md`, or the folder it goes to.
         strict: whether inputs must be listed in a manifest.
+        page: whether the page and the figures are written, which takes seconds.
 
     Raises:
         ProgpoError: an input that is not what it should be, two of the same arm, seed and iteration, or no evaluation
@@ -34,6 +36,26 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
     """
     output = output if output.suffix == ".md" else output / "results.md"
     clean_partial(output)
+    content, files = read(settings, inputs, strict)
+    folder = output.parent
+    recorded = settings.model_dump(mode="json")
+    if page:
+        # The page has a manifest of its own: it tells the time, and so is another one each time.
+        place = folder / PAGE
+        clean_partial(place)
+        write_manifest(place, "report", recorded, write_page(content, place), files)
+    text = _text(content.title, content.tables)
+    write_text(folder / "results.csv", to_csv(content.results))
+    write_text(folder / "curves.csv", to_csv(content.curves))
+    write_text(folder / "results.txt", text)
+    write_text(output, to_page(f"Results of {settings.experiment}", content))
+    written = [output, *(folder / name for name in ("results.csv", "curves.csv", "results.txt"))]
+    write_manifest(output, "report", recorded, written, files)
+    return text
+
+
+def read(settings: ReportStage, inputs: Sequence[Path], strict: bool = False) -> tuple[Content, list[Path]]:
+    """Return what a report is made of, and the files that it was read from; arguments and errors as in `run`."""
     files = [file for path in inputs for file in (expected(path, settings) if path.is_dir() else [path])]
     found = load(files, strict)
     if not found.evaluations:
@@ -41,17 +63,30 @@ def run(settings: ReportStage, inputs: Sequence[Path], output: Path, strict: boo
     arms = found.order(settings.arms)
     results = _results(found.evaluations, arms, settings.confidence)
     curves = make_curves(found, arms)
-    tables = [*_tables(results, curves, found), *_signs(found, arms)]
-    title = _title(settings, results)
-    text = _text(title, tables)
-    folder = output.parent
-    write_text(folder / "results.csv", to_csv(results))
-    write_text(folder / "curves.csv", to_csv(curves))
-    write_text(folder / "results.txt", text)
-    write_text(output, _markdown(settings, title, tables))
-    written = [output, *(folder / name for name in ("results.csv", "curves.csv", "results.txt"))]
-    write_manifest(output, "report", settings.model_dump(mode="json"), written, files)
-    return text
+    root = root_of(inputs[0])
+    content = Content(
+        settings=settings,
+        title=_title(settings, results),
+        arms=arms,
+        found=found,
+        results=results,
+        curves=curves,
+        tables=[*_tables(results, curves, found), *_signs(found, arms)],
+        usage=usage(root, settings),
+        **recorded_settings(root, settings),
+    )
+    return content, files
+
+
+def write_page(content: Content, place: Path) -> list[Path]:
+    """Write the page, and the figures into a folder beside it; return the files."""
+    # Not with the module: the tables alone need no plotting library.
+    from progpo.report.figures import draw
+    from progpo.report.page import render
+
+    figures = draw(content, place.parent / FIGURES)
+    write_text(place, render(content, place.parent / FIGURES))
+    return [place, *figures]
 
 
 def _results(
@@ -206,9 +241,10 @@ def _title(settings: ReportStage, results: Rows) -> str:
     )
 
 
-def _markdown(settings: ReportStage, title: str, tables: Sequence[Table]) -> str:
-    lines = [f"# Results of {settings.experiment}", "", title, ""]
-    for name, header, cells in tables:
+def to_page(heading: str, content: Content) -> str:
+    """Return the tables as a Markdown page."""
+    lines = [f"# {heading}", "", content.title, ""]
+    for name, header, cells in content.tables:
         lines += [f"## {name}", "", *to_markdown(header, cells), ""]
     return "\n".join(lines)
 

@@ -14,6 +14,8 @@ from progpo.artifacts import sha256
 
 ROOT = Path(__file__).parents[2]
 TINY = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
+#: What tells the time, and so is another each time.
+TIMED = ("logs/", "benchmarks/", "report/report.html", "report/figures/time.")
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,13 @@ class Run:
         )
 
     def contents(self) -> dict[str, str]:
-        """Return the hash of every artifact (logs and benchmarks are not artifacts)."""
-        return {
-            path.relative_to(self.artifacts).as_posix(): sha256(path)
+        """Return the hash of every artifact (logs and benchmarks are not artifacts), but of what shows benchmarks."""
+        files = {
+            path.relative_to(self.artifacts).as_posix(): path
             for path in sorted(self.artifacts.rglob("*"))
-            if path.is_file() and path.relative_to(self.artifacts).parts[0] not in ("logs", "benchmarks")
+            if path.is_file()
         }
+        return {name: sha256(path) for name, path in files.items() if not name.startswith(TIMED)}
 
 
 def fresh(folder: Path) -> Run:

@@ -10,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 from progpo import results, status
 from progpo.errors import ProgpoError
 from progpo.launch import PRINTS_RESULTS
+from progpo.report.captions import CAPTIONS
 from progpo.settings.experiment import load_experiment
 
 try:
@@ -21,6 +22,7 @@ REPORT = EXPERIMENT.reported()
 ROOT = f"artifacts/{EXPERIMENT.experiment}"
 LOGS = f"{ROOT}/logs"
 BENCHMARKS = f"{ROOT}/benchmarks"
+FIGURES = f"{ROOT}/report/figures"
 ENVIRONMENT = "../envs/progpo.yaml"
 
 # `snakemake` may have been started from a virtual environment that is not activated.

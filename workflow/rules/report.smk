@@ -4,9 +4,19 @@ rule report:
     output:
         markdown=f"{ROOT}/report/results.md",
         text=f"{ROOT}/report/results.txt",
-        table=f"{ROOT}/report/results.csv",
-        curves=f"{ROOT}/report/curves.csv",
+        table=report(f"{ROOT}/report/results.csv", caption="../report/results.rst", category="Tables"),
+        curves=report(f"{ROOT}/report/curves.csv", caption="../report/curves.rst", category="Tables"),
         manifest=f"{ROOT}/report/results.md.manifest.json",
+        page=report(f"{ROOT}/report/report.html", caption="../report/page.rst", category="Page"),
+        page_manifest=f"{ROOT}/report/report.html.manifest.json",
+        success=report(f"{FIGURES}/success.svg", caption="../report/success.rst", category="Figures"),
+        types=report(f"{FIGURES}/types.svg", caption="../report/types.rst", category="Figures"),
+        learning=report(f"{FIGURES}/learning.svg", caption="../report/learning.rst", category="Figures"),
+        groups=report(f"{FIGURES}/groups.svg", caption="../report/groups.rst", category="Figures"),
+        exploration=report(f"{FIGURES}/exploration.svg", caption="../report/exploration.rst", category="Figures"),
+        updates=report(f"{FIGURES}/update.svg", caption="../report/update.rst", category="Figures"),
+        time=report(f"{FIGURES}/time.svg", caption="../report/time.rst", category="Figures"),
+        images=expand(f"{FIGURES}/{{figure}}.png", figure=CAPTIONS),
     log:
         f"{LOGS}/report.log",
     benchmark:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from progpo.artifacts import write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.settings.experiment import ReportStage
-from progpo.stages.report import run
+from progpo.stages import report
 from progpo.statistics import wilson
 
+#: The tables alone: the page has tests of its own (`tests/progpo/report`).
+run = partial(report.run, page=False)
 SETTINGS = ReportStage(experiment="exp", arms=("grpo", "progpo"), seeds=(0, 1), confidence=0.95)
 
 
