@@ -46,17 +46,12 @@ def describe(
         valid_action_rate, first_visit_rate: over steps.
         mean_anchor_size: steps of an anchor group (steps of one group with one observation), on average.
         singleton_share: share of anchor groups that are of one step.
-        coverage_concordance: see `concordance`.
-        by_task_type: the same without progress_weight and coverage_concordance, for each.
+        by_task_type: the same without progress_weight, for each.
     """
     groups = np.ones(batch.of_group.count, bool)
     silent = np.ones(batch.of_group.count, bool)
     silent[batch.group_of_step[np.abs(advantage) > SILENT]] = False
-    metrics = {
-        "progress_weight": weight,
-        "coverage_concordance": None if covered is None else concordance(batch, covered),
-        **_of(batch, covered, branch, failed, applied, silent, groups),
-    }
+    metrics = {"progress_weight": weight, **_of(batch, covered, branch, failed, applied, silent, groups)}
     first = np.cumsum(batch.of_group.sizes) - batch.of_group.sizes
     kinds = batch.task_type[first]
     metrics["by_task_type"] = {
@@ -65,37 +60,6 @@ def describe(
         if code in kinds
     }
     return metrics
-
-
-def concordance(batch: Batch, covered: Coverage) -> float | None:
-    """Return how often coverage ranks trajectories as success does: 0.5 is chance.
-
-    Of all pairs of a won and a lost trajectory in one group, the share in which the won one had made more first visits
-    after as many steps as both took; ties count half. Where it is near 0.5, rewarding coverage tells a policy nothing
-    about success. None: no group holds both.
-    """
-    won = _success(batch)
-    first = np.cumsum(batch.of_trajectory.sizes) - batch.of_trajectory.sizes
-    visits = np.cumsum(covered.first_visit)
-    before = visits[first] - covered.first_visit[first]
-    order = np.argsort(batch.of_group.ids, kind="stable")
-    parts = np.split(order, np.cumsum(batch.of_group.sizes)[:-1])
-    agreeing = pairs = 0.0
-    for members in parts:
-        ours, theirs = members[won[members]], members[~won[members]]
-        if not (ours.size and theirs.size):
-            continue
-        ours, theirs = ours[:, None], theirs[None, :]
-        last = np.minimum(batch.of_trajectory.sizes[ours], batch.of_trajectory.sizes[theirs]) - 1
-        ahead = (visits[first[ours] + last] - before[ours]) - (visits[first[theirs] + last] - before[theirs])
-        agreeing += (ahead > 0).sum() + 0.5 * (ahead == 0).sum()
-        pairs += ahead.size
-    return float(agreeing / pairs) if pairs else None
-
-
-def _success(batch: Batch) -> np.ndarray:
-    """(N,) whether a trajectory succeeded."""
-    return (batch.outcome if batch.score is None else batch.score) >= SUCCESS
 
 
 def count_tasks(table: pa.Table, dropped: Iterable[Dropped] = ()) -> dict[str, Any]:
@@ -151,7 +115,7 @@ def _of(
     """Return the metrics of some of the groups: (G,) bool."""
     trajectories = groups[batch.of_group.ids]
     steps = groups[batch.group_of_step]
-    success = _success(batch)
+    success = (batch.outcome if batch.score is None else batch.score) >= SUCCESS
     solved = batch.of_group.total(success) == batch.of_group.sizes
     anchors = None
     if batch.anchors is not None:

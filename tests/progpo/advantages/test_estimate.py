@@ -360,7 +360,6 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
     assert metrics == pytest.approx(
         {
             "progress_weight": 0.15,
-            "coverage_concordance": None,
             "groups": 2,
             "trajectories": 4,
             "steps": 12,
@@ -382,16 +381,6 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
     assert (kinds["pick"]["failed_fraction"], kinds["heat"]["failed_fraction"]) == (0.0, 1.0)
     assert (kinds["pick"]["steps"], kinds["heat"]["steps"]) == (6, 6)
     assert kinds["heat"]["degenerate_groups"] == 1
-
-
-def test_concordance_compares_won_and_lost_after_as_many_steps() -> None:
-    # Group 0: the winner saw 2 new places in 2 steps; the losers 1, 2 and 0 in their first 2, whatever came later.
-    rows = episode(0, 0, 2, outcome=1.0, walk="abc")
-    rows += episode(0, 1, 5, walk="aabcde") + episode(0, 2, 2, walk="abc") + episode(0, 3, 4, walk="aaabc")
-    # Group 1 failed whole and group 2 was solved whole: no pairs.
-    rows += episode(1, 0, 3, walk="abcd") + episode(1, 1, 3, walk="aaaa") + episode(2, 0, 1, outcome=1.0, walk="ab")
-    metrics = estimate(as_table(rows), AdvantageSettings(base="grpo")).metrics
-    assert metrics["coverage_concordance"] == pytest.approx(2.5 / 3)
 
 
 def test_success_is_judged_on_the_outcome_where_there_is_no_score() -> None:
