@@ -73,6 +73,7 @@ def play(
     temperature: Annotated[float, typer.Option(min=0, help="Of the policy; 0: greedy.")] = 0.4,
     top: Annotated[int, typer.Option(min=1, help="How many of the policy's actions are listed.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Of the task and of what is drawn.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Of torch: more than one where the policy is large.")] = 1,
 ) -> None:
     """Play a task in the terminal; the expert or a policy can play instead, or a policy can advise."""
     from pydantic import RootModel
@@ -92,9 +93,12 @@ def play(
     playing = validate(Playing, {**given, "name": environment}, "--settings")
     advisor = None
     if policy is not None:
+        import torch
+
         from progpo.console.advisor import Advisor
         from progpo.policy.checkpoint import load_policy
 
+        torch.set_num_threads(threads)
         advisor = Advisor(load_policy(policy, strict=False), temperature, stream("play", seed, 1))
     with choose_task(environment, tasks, split, task, seed) as chosen:
         player = entry.load("expert")(stream("play", seed, 2), False) if expert else None
