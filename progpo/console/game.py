@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Width of the bar of a probability of 1.
 BAR = 20
 HELP = "type an action or its number; ? lists the actions, an empty line takes the policy's choice, quit ends"
+#: Said of environments that allow more than can be listed (see `envs.base`).
+MORE = "\nnot all that can be done is listed, such as search[words]"
 
 
 class Say(Protocol):
@@ -111,7 +113,7 @@ def play(game: Game, say: Say, ask: Callable[[], str | None]) -> float | None:
         advisor.start(observation, info["admissible_commands"])
     say(f"task: {plain(game.task.id)} ({plain(game.task.task_type)})")
     if person:
-        say(HELP)
+        say(HELP + (MORE if "valid" in info else ""))
     say(f"\n{plain(observation)}")
     steps, over = 0, False
     while not over:

@@ -69,6 +69,11 @@ def test_what_is_said_steers_no_terminal() -> None:
     assert plain("a\x1b[2Jb\r\u202ec\n\td é ★") == "a\ufffd[2Jb\ufffd\ufffdc\n\td é ★"
 
 
+def test_where_more_is_allowed_than_is_listed_it_is_said() -> None:
+    assert "such as search[words]" in run("webshop", typed="search[red]\nquit\n")
+    assert "such as search[words]" not in played([])[1]
+
+
 def test_columns_are_read_downwards() -> None:
     assert columns(["a", "b", "c"], 6) == "a  c\nb"
     assert columns(["long", "longer"], 3) == "long\nlonger"
