@@ -6,7 +6,6 @@ others it is played beside changes no random number.
 """
 
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +17,10 @@ from progpo.policy.checkpoint import Policy
 from progpo.policy.precision import compute_dtype
 from progpo.policy.rendering import Renderer, make_renderer
 from progpo.policy.sampler import Sampler
+from progpo.progress import Progress
 from progpo.seeds import stream
 from progpo.trajectories.records import Step, Trajectory
 
-#: Seconds between lines of progress.
-REPORT_EVERY = 10.0
 #: Random numbers drawn at once, for one trajectory.
 BLOCK = 64
 
@@ -52,6 +50,17 @@ class Tally:
     sampled: int = 0
     overflowed: int = 0
 
+    @property
+    def tokens(self) -> int:
+        return self.read + self.sampled
+
+    def describe(self, seconds: float) -> str:
+        """Return the end of a line of progress."""
+        return (
+            f", {self.steps} steps, {self.read} tokens read and {self.sampled} sampled in {seconds:.1f} s "
+            f"({self.tokens / seconds:.0f} tokens a second)"
+        )
+
 
 def play(
     policy: Policy,
@@ -77,7 +86,7 @@ def play(
         batch: episodes at once.
         seed, iteration: with an episode's group and trajectory, the key of its random stream.
         precision: of the forward pass: "float32", "bfloat16" or "auto".
-        label: of the progress lines on stderr.
+        label: of the progress on stderr.
 
     Returns:
         The trajectories, by (group, trajectory).
@@ -99,48 +108,36 @@ def play(
     idle: list[Any] = []
     players: list[_Player] = []
     finished: list[Trajectory] = []
-    started = reported = time.monotonic()
     try:
-        while queue or players:
-            while queue and len(players) < batch:
-                environment = idle.pop() if idle else make_environment()
-                sampler.cache.open()
-                players.append(_Player(queue.popleft(), environment, renderer, seed, iteration))
-            for row, player in enumerate(players):
-                sampler.cache.rewind(row, player.kept)
-            logits = sampler.logits([player.unread for player in players])
-            tokens, logprobs = sampler.choose(logits, [player.draw() for player in players])
-            for row in reversed(range(len(players))):
-                player = players[row]
-                if player.advance(tokens[row], logprobs[row], tally):
-                    sampler.cache.close(row)
-                    last = players.pop()
-                    if last is not player:
-                        players[row] = last
-                    idle.append(player.environment)
-                    finished.append(player.trajectory)
-            now = time.monotonic()
-            if now - reported >= REPORT_EVERY:
-                reported = now
-                print(f"{label}: {_progress(tally, len(episodes), now - started)}", file=sys.stderr)
+        with Progress(label, len(episodes), "episodes") as progress:
+            while queue or players:
+                while queue and len(players) < batch:
+                    environment = idle.pop() if idle else make_environment()
+                    sampler.cache.open()
+                    players.append(_Player(queue.popleft(), environment, renderer, seed, iteration))
+                for row, player in enumerate(players):
+                    sampler.cache.rewind(row, player.kept)
+                logits = sampler.logits([player.unread for player in players])
+                tokens, logprobs = sampler.choose(logits, [player.draw() for player in players])
+                for row in reversed(range(len(players))):
+                    player = players[row]
+                    if player.advance(tokens[row], logprobs[row], tally):
+                        sampler.cache.close(row)
+                        last = players.pop()
+                        if last is not player:
+                            players[row] = last
+                        idle.append(player.environment)
+                        finished.append(player.trajectory)
+                progress.update(tally.episodes, tally.describe, tally.tokens, now=not (queue or players))
     finally:
         for environment in [*idle, *(player.environment for player in players)]:
             environment.close()
-    print(f"{label}: {_progress(tally, len(episodes), time.monotonic() - started)}", file=sys.stderr)
     if tally.overflowed:
         print(
             f"{label}: {tally.overflowed} episodes were cut because their context was full (policy.max_context_tokens)",
             file=sys.stderr,
         )
     return sorted(finished, key=lambda trajectory: (trajectory.group, trajectory.trajectory))
-
-
-def _progress(tally: Tally, total: int, seconds: float) -> str:
-    rate = (tally.read + tally.sampled) / max(seconds, 1e-9)
-    return (
-        f"{tally.episodes} of {total} episodes, {tally.steps} steps, {tally.read} tokens read and {tally.sampled} "
-        f"sampled in {seconds:.1f} s ({rate:.0f} tokens a second)"
-    )
 
 
 @dataclass

@@ -5,8 +5,6 @@ gathered over forward passes of bounded size. Nothing random is drawn but that d
 iteration and the epoch; so the optimiser's state is all that must travel from one iteration to the next.
 """
 
-import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +16,8 @@ from progpo.policy.logprobs import check_model, logprobs, pack, total_loss
 from progpo.policy.loss import clipped, clipped_surrogate, k3, token_weights
 from progpo.policy.optimisation import AdamWSettings, Optimisation
 from progpo.policy.sequences import TokenSequence, micro_batches, minibatches
+from progpo.progress import Progress
 from progpo.settings.stages import UpdateSettings
-
-#: Seconds between lines of progress.
-REPORT_EVERY = 10.0
 
 
 class Updater:
@@ -77,26 +73,29 @@ class Updater:
             counts[sequence.owner] += len(sequence.positions)
             signal[sequence.owner] |= bool(sequence.advantages.any())
         learnt = list(sequences) if settings.kl else [live for item in sequences if (live := item.live())]
-        tally = _Tally(label=f"update: iteration {iteration}", expected=settings.epochs * _tokens(learnt))
+        tally = _Tally()
         references: dict[int, Tensor] = {}
         before = self.optimisation.steps
         norms, losses = [], []
-        for epoch in range(settings.epochs):
-            for owners in minibatches(trajectories, settings.minibatches, seed, iteration, epoch):
-                weights = np.zeros(trajectories)
-                weights[owners] = token_weights(counts[owners], settings.loss, settings.constant_tokens)
-                chosen = [number for number, item in enumerate(learnt) if weights[item.owner]]
-                if not chosen:
-                    continue
-                loss = 0.0
-                for part in micro_batches([len(learnt[number].tokens) for number in chosen], settings.batch_tokens):
-                    numbers = [chosen[index] for index in part]
-                    loss += self._accumulate(learnt, numbers, weights, temperature, references, tally)
-                self.optimisation.require_finite(loss, "the loss")
-                losses.append(loss)
-                norms.append(self.optimisation.step())
-                tally.stepped = True
-            tally.first_epoch = False
+        expected = settings.epochs * _tokens(learnt)
+        with Progress(f"update: iteration {iteration}", expected, "tokens") as progress:
+            for epoch in range(settings.epochs):
+                for owners in minibatches(trajectories, settings.minibatches, seed, iteration, epoch):
+                    weights = np.zeros(trajectories)
+                    weights[owners] = token_weights(counts[owners], settings.loss, settings.constant_tokens)
+                    chosen = [number for number, item in enumerate(learnt) if weights[item.owner]]
+                    if not chosen:
+                        continue
+                    loss = 0.0
+                    for part in micro_batches([len(learnt[number].tokens) for number in chosen], settings.batch_tokens):
+                        numbers = [chosen[index] for index in part]
+                        loss += self._accumulate(learnt, numbers, weights, temperature, references, tally)
+                        progress.update(tally.done)
+                    self.optimisation.require_finite(loss, "the loss")
+                    losses.append(loss)
+                    norms.append(self.optimisation.step())
+                    tally.stepped = True
+                tally.first_epoch = False
         self.optimisation.check_parameters()
         return {
             "trajectories": trajectories,
@@ -146,7 +145,7 @@ class Updater:
         with self.optimisation.autocast():
             loss = total_loss(self.optimisation.model, batch, objective, temperature, entropy=True)
         self.optimisation.backward(loss)
-        tally.report(sum(len(item.tokens) for item in items))
+        tally.done += sum(len(item.tokens) for item in items)
         return float(loss.detach())
 
 
@@ -180,12 +179,11 @@ class _Objective:
 
 
 class _Tally:
-    """Sums over the tokens computed, and lines of progress."""
+    """Sums over the tokens computed."""
 
-    def __init__(self, label: str, expected: int) -> None:
+    def __init__(self) -> None:
         self.first_epoch, self.stepped = True, False
-        self._label, self._expected, self._done = label, expected, 0
-        self._started = self._reported = time.monotonic()
+        self.done = 0
         self._tokens = self._first_tokens = 0
         self._entropy = self._divergence = self._clipped = self._ratio = 0.0
         self._ratio_max = self._difference = self._deviation = self._moved = 0.0
@@ -210,15 +208,6 @@ class _Tally:
             self._before_tokens += len(ratio)
             self._difference = max(self._difference, float(difference.abs().max()))
             self._deviation += float((ratio - 1).abs().sum())
-
-    def report(self, tokens: int) -> None:
-        """Count the tokens of a pass; every so often print a line."""
-        self._done += tokens
-        now = time.monotonic()
-        if now - self._reported >= REPORT_EVERY:
-            self._reported = now
-            rate = self._done / (now - self._started)
-            print(f"{self._label}: {self._done} of {self._expected} tokens, {rate:.0f} a second", file=sys.stderr)
 
     def metrics(self) -> dict[str, float | None]:
         count = self._tokens

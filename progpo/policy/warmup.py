@@ -5,9 +5,8 @@ with what faster than the few action tokens do). AdamW, linear warm-up, cosine d
 result does not depend on the machine's load.
 """
 
-import sys
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,11 @@ from progpo.policy.lessons import Lesson, Lessons, batches
 from progpo.policy.logprobs import check_model, pack, total_loss
 from progpo.policy.optimisation import AdamWSettings, Optimisation, schedule
 from progpo.policy.sequences import micro_batches
+from progpo.progress import Progress
 from progpo.settings.stages import WarmupSettings
 
 #: Points of the learning curve that are kept, about.
 CURVE_POINTS = 200
-#: Seconds between lines of progress.
-REPORT_EVERY = 10.0
 
 
 class Warmup:
@@ -61,9 +59,13 @@ class Warmup:
         Raises:
             ProgpoError: the loss, the gradient or a parameter is no longer finite.
         """
+        with Progress("warmup", self._settings.tokens, "tokens", before=self.done) as progress:
+            self._train(progress, save)
+        self.optimisation.check_parameters()
+
+    def _train(self, progress: Progress, save: Callable[[], None] | None) -> None:
         settings = self._settings
         every = max(1, settings.tokens // settings.batch_tokens // CURVE_POINTS)
-        started = reported = time.monotonic()
         before = self.done
         for following, batch in batches(self._lessons.stream(self.consumed), settings.batch_tokens):
             if self.done >= settings.tokens:
@@ -82,18 +84,10 @@ class Warmup:
             if (self.optimisation.steps - 1) % every == 0 or self.done >= settings.tokens:
                 point = {"step": self.optimisation.steps, "tokens": self.done, "learning_rate": rate}
                 self.curve.append({**point, **losses, "gradient_norm": norm})
-            now = time.monotonic()
-            if now - reported >= REPORT_EVERY:
-                reported = now
-                print(
-                    f"warmup: {self.done} of {settings.tokens} tokens, {(self.done - before) / (now - started):.0f} a "
-                    f"second, loss of actions {losses['action_loss']:.3f}",
-                    file=sys.stderr,
-                )
+            progress.update(self.done, partial(_note, self.done - before, losses["action_loss"]))
             if save and self.optimisation.steps % settings.save_every == 0 and self.done < settings.tokens:
                 self.optimisation.check_parameters()
                 save()
-        self.optimisation.check_parameters()
 
     def _accumulate(self, batch: Sequence[Lesson]) -> dict[str, float | None]:
         """Add the gradient of a batch; return its losses: the one trained on, and the means of its two parts."""
@@ -117,6 +111,12 @@ class Warmup:
         means = [float(value / count) if count else None for value, count in zip(sums, counts, strict=True)]
         loss = float((sums * [1.0, self._settings.observation_loss]).sum() / total)
         return {"loss": loss, "action_loss": means[0], "observation_loss": means[1]}
+
+
+def _note(tokens: int, loss: float | None, seconds: float) -> str:
+    """Return the end of a line of progress."""
+    told = "" if loss is None else f", loss of actions {loss:.3f}"
+    return f", {tokens / seconds:.0f} a second{told}"
 
 
 class _Objective:

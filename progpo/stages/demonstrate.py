@@ -2,7 +2,6 @@
 
 import multiprocessing
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +16,7 @@ import envs
 from envs import Expert, Task, was_valid
 from progpo.artifacts import check, clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
+from progpo.progress import Progress
 from progpo.seeds import stream
 from progpo.settings.experiment import DemonstrateStage
 from progpo.settings.stages import DemonstrationSettings
@@ -27,8 +27,6 @@ from progpo.trajectories.write import write_shard
 
 #: Most tasks that a process is handed at once.
 CHUNK = 32
-#: Seconds between lines of progress.
-REPORT_EVERY = 10.0
 
 
 def run(
@@ -206,16 +204,10 @@ def _show_all(settings: DemonstrateStage, tasks: Sequence[Task], workers: int) -
 def _gather(parts: Iterable[list[Shown]], total: int) -> list[Shown]:
     """Put the parts together, reporting progress."""
     shown: list[Shown] = []
-    started = reported = time.monotonic()
-    for part in parts:
-        shown += part
-        now = time.monotonic()
-        if now - reported >= REPORT_EVERY:
-            reported = now
-            print(
-                f"demonstrate: {len(shown)} of {total} episodes, {len(shown) / (now - started):.0f} a second",
-                file=sys.stderr,
-            )
+    with Progress("demonstrate", total, "episodes") as progress:
+        for part in parts:
+            shown += part
+            progress.update(len(shown))
     return shown
 
 
