@@ -9,10 +9,12 @@ from typer.testing import CliRunner
 
 from progpo.cli import app
 from progpo.errors import ProgpoError
+from progpo.trajectories.schema import Metadata
+from progpo.trajectories.write import write_shard
 from progpo.viewer.page import embed
 from tests import browser as browsers
 from tests.browser import Browser
-from tests.progpo.viewer.conftest import EVIL
+from tests.progpo.viewer.conftest import EVIL, walk
 
 #: The sign, as the page prints it.
 MINUS = "\u2212"
@@ -182,6 +184,20 @@ def test_two_arms_are_compared_on_the_same_task(browser: Browser, run: Path, tmp
         "grpo, seed 0, iteration 1 branch: outcome",
     ]
     assert browser.texts("tbody tr:first-child .advantage") == ["+0.50", f"{MINUS}0.50", "0.00", "0.00"]
+
+
+def test_an_iteration_of_128_trajectories_of_50_steps(browser: Browser, tmp_path: Path) -> None:
+    walks = [
+        walk(group, number, [f"{group} {number} {step} {'a place seen once ' * 20}" for step in range(51)], False)
+        for group in range(16)
+        for number in range(8)
+    ]
+    write_shard(tmp_path / "shard.parquet", walks, Metadata("rollout"))
+    view(tmp_path / "shard.parquet", "--output", tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 10e6
+    browser.open(tmp_path / "page.html")
+    assert browser.texts("#count") == ["16 of 16 groups"]
+    assert browser.run("return document.querySelectorAll('td').length") == 8 * 50
 
 
 def test_a_task_that_one_side_lacks(browser: Browser, run: Path, tmp_path: Path) -> None:
