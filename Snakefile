@@ -32,6 +32,7 @@ rule all:
     default_target: True
     input:
         f"{ROOT}/report/results.md",
+        expand(f"{ROOT}/tracking/{{tracker}}/manifest.json", tracker=EXPERIMENT.tracking.to),
 
 
 onstart:

@@ -24,7 +24,7 @@ SUFFIX = ".manifest.json"
 #: What an unfinished write is called; never the name of an artifact.
 PARTIAL = ".partial"
 #: A folder that holds one of these was made by a stage (Snakemake removes the manifest before it runs one again).
-MARKERS = (FOLDER_MANIFEST, "progpo.json", "tasks.jsonl")
+MARKERS = (FOLDER_MANIFEST, "progpo.json", "tasks.jsonl", "tracking.json")
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from envs.base import EnvironmentDataError
-from progpo import __version__
+from progpo import __version__, cli_look, cli_share
 from progpo.artifacts import guard
-from progpo.cli_look import COMMANDS
 from progpo.errors import ProgpoError
 
 app = typer.Typer(
@@ -311,8 +310,8 @@ def run(
     raise typer.Exit(launch(["--cores", cores, *context.args]))
 
 
-for look in COMMANDS:
-    app.command()(look)
+for command in (*cli_look.COMMANDS, *cli_share.COMMANDS):
+    app.command()(command)
 
 
 def _explain(error: BaseException) -> str | None:

@@ -175,7 +175,8 @@ def describe(root: Path, config: Path | None = None) -> str:
     """
     if not root.is_dir():
         raise ProgpoError(f"{root}: no such folder")
-    plan = _plan(root, config)
+    experiment = noted(root, config)
+    plan = Plan.of(experiment) if experiment else None
     jobs = (plan or Plan.found(root)).jobs(root)
     run = _Run.of(root)
     states = {job: run.state(job) for job in jobs}
@@ -191,15 +192,20 @@ def describe(root: Path, config: Path | None = None) -> str:
     return "\n".join([*lines, _disk(root)])
 
 
-def _plan(root: Path, config: Path | None) -> Plan | None:
+def noted(root: Path, config: Path | None = None) -> Experiment | None:
+    """Return a run's settings: of its config, or as the workflow noted them; None where it did not.
+
+    Raises:
+        ProgpoError: a config of another experiment.
+    """
     if config is not None:
         experiment = load_experiment(config)
         if experiment.experiment != root.resolve().name:
             raise ProgpoError(f"{config}: of the experiment {experiment.experiment!r}, not of {root}")
-        return Plan.of(experiment)
-    noted = _read_json(root / RECORDED)
+        return experiment
+    found = _read_json(root / RECORDED)
     try:
-        return Plan.of(load_experiment(noted)) if noted else None
+        return load_experiment(found) if found else None
     except ProgpoError:
         # Noted by another version: as good as none.
         return None

@@ -19,6 +19,7 @@ from progpo.settings.stages import (
     EvaluationSettings,
     PolicySettings,
     RolloutSettings,
+    TrackingSection,
     UpdateSettings,
     ValidationSection,
     WarmupSettings,
@@ -137,6 +138,18 @@ class CompareStage(Settings):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
 
 
+class ExportStage(Settings):
+    """What `progpo export` reads.
+
+    Attributes:
+        experiment: what is looked for in the folder; null: all that is there.
+        online: whether trackers may send what they get to their servers.
+    """
+
+    experiment: ReportStage | None = None
+    online: bool = False
+
+
 def validated_iterations(iterations: int, every: int | None) -> list[int]:
     """Return the iterations that are validated: every so many, and the last."""
     if every is None:
@@ -178,6 +191,7 @@ class Experiment(Settings):
     validation: ValidationSection = ValidationSection()
     evaluation: EvaluationSection = EvaluationSection()
     compare: CompareSection = CompareSection()
+    tracking: TrackingSection = TrackingSection()
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -201,6 +215,8 @@ class Experiment(Settings):
                 if split not in splits:
                     raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
         self._check_validation(splits)
+        if len(set(self.tracking.to)) < len(self.tracking.to):
+            raise ValueError(f"tracking.to: one stands there twice ({', '.join(self.tracking.to)})")
         if self.compare.base is not None and self.compare.base not in self.arms:
             raise ValueError(f"compare.base: {self.compare.base!r} is not among the arms ({', '.join(self.arms)})")
         return self
@@ -248,6 +264,7 @@ class Experiment(Settings):
                 environment=self.environment, evaluation=self.validation.settings(self.evaluation.confidence)
             ),
             "report": report,
+            "export": ExportStage(experiment=report, online=self.tracking.online),
             "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),
         }
         if name == "advantages":

@@ -302,6 +302,18 @@ class ValidationSection(Settings):
         return EvaluationSettings(splits=(self.split,), confidence=confidence, **common)
 
 
+class TrackingSection(Settings):
+    """The `tracking` section of a config: experiment trackers that get the curves when a run is done.
+
+    Attributes:
+        to: which; each needs its package.
+        online: whether they may send what they get to their servers; else it stays with the artifacts.
+    """
+
+    to: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    online: bool = False
+
+
 class CompareSection(Settings):
     """The `compare` section of a config: arms against one another.
 

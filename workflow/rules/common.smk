@@ -37,6 +37,7 @@ wildcard_constraints:
     source="|".join(["shared", *(re.escape(arm) for arm in EXPERIMENT.arms)]),
     iteration=r"\d\d\d+",
     shard=r"\d\d+",
+    tracker="tensorboard|wandb|trackio",
 
 
 def settings_of(stage):

@@ -52,3 +52,23 @@ rule compare:
     shell:
         "progpo compare {params.root:q} --settings {params.settings:q}"
         " --output {output.markdown:q} --strict > {log:q} 2>&1"
+
+
+# Runs where `tracking.to` names trackers, when all else is done.
+rule export:
+    input:
+        results.expected(Path(ROOT), REPORT),
+    output:
+        manifest=f"{ROOT}/tracking/{{tracker}}/manifest.json",
+    log:
+        f"{LOGS}/tracking/{{tracker}}.log",
+    benchmark:
+        f"{BENCHMARKS}/tracking/{{tracker}}.tsv"
+    conda:
+        ENVIRONMENT
+    params:
+        settings=settings_of("export"),
+        root=ROOT,
+    shell:
+        "progpo export {params.root:q} --to {wildcards.tracker} --settings {params.settings:q}"
+        " --folder {output.manifest:q} --strict > {log:q} 2>&1"

@@ -1,0 +1,45 @@
+"""The commands that give results away: to experiment trackers, and as a folder to publish."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from progpo.artifacts import folder_of, guard
+
+Experiment = Annotated[Path, typer.Argument(help="An experiment's folder: artifacts/<experiment>.")]
+
+
+def export(
+    experiment: Experiment,
+    to: Annotated[Literal["tensorboard", "wandb", "trackio"], typer.Option(help="Which tracker.")],
+    folder: Annotated[Path, typer.Option(help="What the tracker writes; made anew.")],
+    settings: Annotated[str, typer.Option(help="Which files are meant, as JSON; else all that are there.")] = "{}",
+    strict: Annotated[bool, typer.Option("--strict/--no-strict", help="Refuse files without a manifest.")] = False,
+) -> None:
+    """Give an experiment's curves to a tracker: a run for each arm and seed."""
+    from progpo.export import run
+    from progpo.settings import load_json
+    from progpo.settings.experiment import ExportStage
+
+    guard([], [experiment], folder=folder)
+    names = run(load_json(ExportStage, settings), experiment, to, folder_of(folder), strict=strict)
+    typer.echo(f"{folder_of(folder)}: {len(names)} runs ({', '.join(names)})")
+
+
+def publish(
+    experiment: Experiment,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder that is made anew.")],
+    configfile: Annotated[
+        Path | None, typer.Option(help="The run's config, whole; else the settings that its latest run noted.")
+    ] = None,
+) -> None:
+    """Write an experiment's results as a folder to publish: page, figures, measurements, and the settings."""
+    from progpo.report.publish import publish as write
+
+    guard([], [experiment], folder=output)
+    written = write(experiment, output, configfile)
+    typer.echo(f"{output}: {len(written)} files; README.md shows them")
+
+
+COMMANDS = (export, publish)
