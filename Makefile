@@ -11,9 +11,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 run: setup
 	progpo run --cores $(CORES) --configfile $(CONFIG)
 
-# A process a core; the tests of a file stay together, since they share what is slow to make.
+# A process a core, of one thread; the tests of a file stay together, since they share what is slow to make.
 test: setup
-	pytest tests --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile
 
 lint: setup
 	ruff check .
