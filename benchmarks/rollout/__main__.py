@@ -11,6 +11,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +34,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--max-steps", type=int, default=50)
+    parser.add_argument("--alone", action="store_true", help="leave the other ways out")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--warmup-tokens", type=int, default=WARMUP_TOKENS)
     parser.add_argument("--policy", type=Path, help="a policy folder, with --tasks: instead of a fresh one")
@@ -42,6 +45,8 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as place:
         work = make_workload(Path(place), given.policy, given.tasks, given.episodes, given.warmup_tokens)
+        work = replace(work, max_steps=given.max_steps)
+        peers = {} if given.alone else PEERS
         runs: dict[str, list[dict[str, Any]]] = {}
         shares: list[Shares] = []
         for _ in range(given.repeats):
@@ -49,7 +54,7 @@ def main() -> None:
             played, share = play_measured(work, given.temperature, given.batch)
             shares.append(share)
             runs.setdefault("progpo", []).append(played)
-            for name, way in PEERS.items():
+            for name, way in peers.items():
                 runs.setdefault(name, []).append(_time(work, way, given.temperature, given.batch))
     _print(runs, shares, given)
     if given.json:

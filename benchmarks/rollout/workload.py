@@ -20,16 +20,17 @@ GROUP = 8
 
 @dataclass(frozen=True)
 class Workload:
-    """Episodes and who plays them: the policy as stages load it, and with transformers' own model."""
+    """Episodes of at most `max_steps`, and who plays them: the policy as stages load it, and as transformers does."""
 
     policy: Policy
     stock: Policy
     episodes: Sequence[Episode]
+    max_steps: int = 50
 
     @property
     def make_environment(self) -> Callable[[], Any]:
         """Makes an environment on the fast engine."""
-        return lambda: envs.make("alfworld", engine="fast", max_steps=50)
+        return lambda: envs.make("alfworld", engine="fast", max_steps=self.max_steps)
 
 
 def make_workload(place: Path, policy: Path | None, games: Path | None, episodes: int, warmup_tokens: int) -> Workload:
