@@ -23,8 +23,11 @@ def export(
     from progpo.settings.experiment import ExportStage
 
     guard([], [experiment], folder=folder)
-    names = run(load_json(ExportStage, settings), experiment, to, folder_of(folder), strict=strict)
+    given = load_json(ExportStage, settings)
+    names = run(given, experiment, to, folder_of(folder), strict=strict)
     typer.echo(f"{folder_of(folder)}: {len(names)} runs ({', '.join(names)})")
+    if to == "wandb" and not given.online:
+        typer.echo(f"wandb sync {folder_of(folder)}/wandb/offline-run-* sends them")
 
 
 def publish(

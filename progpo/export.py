@@ -23,6 +23,8 @@ from progpo.settings.experiment import ExportStage, ReportStage
 
 #: Columns of the curves that are no numbers of an iteration.
 KEYS = ("arm", "seed", "iteration", "alarms")
+#: Where trackio finds the servers that it sends to.
+TRACKIO_SERVERS = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
 #: What is listed in the tracker's folder.
 LISTED = "tracking.json"
 #: What the points of the warm-up's curve hold, but for their steps.
@@ -183,6 +185,8 @@ def _opened(tracker: str, project: str, item: TrackerRun, folder: Path, online: 
     if tracker == "tensorboard":
         opened = tracking.TensorBoardTracker(item.name, place)
     elif tracker == "wandb":
+        # It would tell how to send what it wrote, from a folder that is renamed when all is written.
+        os.environ.setdefault("WANDB_SILENT", "true")
         opened = tracking.WandBTracker(
             project,
             name=item.name,
@@ -193,7 +197,9 @@ def _opened(tracker: str, project: str, item: TrackerRun, folder: Path, online: 
         )
     else:
         # Read when trackio is imported.
-        os.environ.setdefault("TRACKIO_DIR", place)
+        os.environ["TRACKIO_DIR"] = place
+        for name in () if online else TRACKIO_SERVERS:
+            os.environ.pop(name, None)
         opened = tracking.TrackioTracker(project, name=item.name, config=dict(item.config))
     print(f"export: {tracker}: {item.name}, {len(item.points)} steps", file=sys.stderr)
     opened.start()

@@ -17,7 +17,6 @@ from progpo import launch
 from progpo.artifacts import FOLDER_MANIFEST, SUFFIX, write_text
 from progpo.errors import ProgpoError
 from progpo.results import BEST, PLACE, SUMMARY, WARMUP, iteration_folder
-from progpo.settings.base import canonical
 from progpo.settings.experiment import Experiment, load_experiment, validated_iterations
 from progpo.tables import to_text
 
@@ -160,7 +159,8 @@ def _log(root: Path, logs: Path, file: Path) -> Path:
 
 def record(root: Path, experiment: Experiment) -> None:
     """Note the settings of the run that begins; the time of the file is that of its beginning."""
-    write_text(root / RECORDED, canonical(experiment) + "\n")
+    # Not with sorted keys: arms have an order.
+    write_text(root / RECORDED, json.dumps(experiment.model_dump(mode="json"), indent=1) + "\n")
 
 
 def describe(root: Path, config: Path | None = None) -> str:

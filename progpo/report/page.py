@@ -25,6 +25,7 @@ UNDER = {
     "Validation": "learning",
     "Best iteration": "learning",
 }
+ALARMS = "<p>Signs of trouble in training; none of them stopped it. The limits stand in the manual of settings.</p>"
 NUMBER = re.compile(r"[-+]?[\d.]+(\s\[.*\])?\*?|-|")
 
 
@@ -38,7 +39,7 @@ def render(content: Content, figures: Path) -> str:
     sections = [(name, title, list(_figure(content, figures, name))) for name, (title, _) in CAPTIONS.items()]
     others = [table for table in content.tables if _place(table) is None]
     if others:
-        sections.insert(-1, ("alarms", "Alarms", [_alarms(), *(part for table in others for part in _table(table))]))
+        sections.insert(-1, ("alarms", "Alarms", [ALARMS, *(part for table in others for part in _table(table))]))
     sections.append(("settings", "Settings", list(_settings(content))))
     style = _resource("page.css")
     escape = html.escape
@@ -95,10 +96,6 @@ def _figure(content: Content, folder: Path, name: str) -> Iterator[str]:
 
 def _place(table: Table) -> str | None:
     return next((name for start, name in UNDER.items() if table[0].startswith(start)), None)
-
-
-def _alarms() -> str:
-    return "<p>Signs of trouble in training; none of them stopped it. The limits stand in the manual of settings.</p>"
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import json
+import os
 import sys
 import types
 from pathlib import Path
@@ -61,11 +62,12 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     return runs
 
 
-@pytest.mark.parametrize(("tracker", "online", "mode"), [("wandb", False, "offline"), ("wandb", True, "online")])
+@pytest.mark.parametrize(("online", "mode"), [(False, "offline"), (True, "online")])
 def test_a_run_for_each_arm_and_seed(
-    root: Path, stand_in: list[dict], tmp_path: Path, tracker: str, online: bool, mode: str
+    root: Path, stand_in: list[dict], tmp_path: Path, online: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = export.run(SETTINGS.model_copy(update={"online": online}), root, tracker, tmp_path / "out", strict=True)
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    names = export.run(SETTINGS.model_copy(update={"online": online}), root, "wandb", tmp_path / "out", strict=True)
     assert names == ["warmup-seed-0", "progpo-seed-0", "warmup-seed-1", "progpo-seed-1"]
     assert [seen["name"] for seen in stand_in] == names
     assert all(seen["finished"] and seen["project"] == "named" and seen["mode"] == mode for seen in stand_in)
@@ -103,11 +105,17 @@ def test_a_run_for_each_arm_and_seed(
     )
 
 
-def test_validation_is_a_curve_from_the_warmup_on(root: Path, stand_in: list[dict], tmp_path: Path) -> None:
+def test_validation_is_a_curve_from_the_warmup_on(
+    root: Path, stand_in: list[dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evaluation(root, 0, WARMUP, 2, "validation")
     for number in (1, 2):
         evaluation(root, 0, f"progpo/iteration-00{number}", 2 + number, "validation")
+    monkeypatch.setenv("TRACKIO_DIR", "elsewhere")
+    monkeypatch.setenv("TRACKIO_SPACE_ID", "somebody/somewhere")
     export.run(ExportStage(), root, "trackio", tmp_path / "out")
+    assert Path(os.environ["TRACKIO_DIR"]).parent == tmp_path
+    assert "TRACKIO_SPACE_ID" not in os.environ
     arm = next(seen for seen in stand_in if seen["name"] == "progpo-seed-0")
     assert arm["project"] == "exp"
     assert [(step, values["validation/success"]) for step, values in arm["points"]] == [(0, 0.2), (1, 0.3), (2, 0.4)]

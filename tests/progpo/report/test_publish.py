@@ -23,13 +23,20 @@ def root(tmp_path: Path) -> Path:
     evaluation(root, 0, "progpo/iteration-001", 4)
     iteration(root, 0, "progpo", 1, 0.25)
     update(root, 0, "progpo", 1, 0.5, [])
+    evaluation(root, 0, "grpo/iteration-001", 2)
+    iteration(root, 0, "grpo", 1, 0.125)
+    update(root, 0, "grpo", 1, 0.5, [])
     return root
 
 
 def test_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "CAPTIONS", ("success",))
     experiment = load_experiment(
-        {"experiment": "exp", "iterations": 1, "arms": {"progpo": {"base": "gigpo", "progress": {"weight": 0.3}}}}
+        {
+            "experiment": "exp",
+            "iterations": 1,
+            "arms": {"progpo": {"base": "gigpo", "progress": {"weight": 0.3}}, "grpo": {"base": "grpo"}},
+        }
     )
     record(root, experiment)
     folder = tmp_path / "docs" / "results"
@@ -45,7 +52,11 @@ def test_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not damage(folder)
     assert load_experiment(folder / "config.yaml") == experiment
     curves = pq.read_table(folder / "curves.parquet").to_pylist()
-    assert [(row["arm"], row["seed"], row["iteration"], row["success"]) for row in curves] == [("progpo", 0, 1, 0.25)]
+    # The arms in the config's order.
+    assert [(row["arm"], row["seed"], row["iteration"], row["success"]) for row in curves] == [
+        ("progpo", 0, 1, 0.25),
+        ("grpo", 0, 1, 0.125),
+    ]
     page = (folder / "README.md").read_text()
     assert "| progpo | 1 | 10 | 40.0 [16.8, 68.7] |" in page
     shown = re.findall(r"!\[[^]]*\]\((.*?)\)", page)
