@@ -6,6 +6,7 @@ import json
 import pytest
 
 from progpo.artifacts import read_manifest
+from progpo.report.captions import CAPTIONS
 from tests.pipeline.running import Run
 
 pytestmark = pytest.mark.slow
@@ -60,6 +61,30 @@ def test_compare_is_a_target_of_its_own(copy: Run) -> None:
     by_hand = copy.progpo("compare", "artifacts/tiny", "--output", "by-hand")
     assert by_hand.returncode == 0, by_hand.stdout
     assert {name: (copy.folder / f"by-hand/compare.{name}").read_bytes() for name in before} == before
+
+
+def test_snakemake_s_own_report_holds_the_page_and_the_figures(copy: Run) -> None:
+    result = copy("--report", "snakemake.html")
+    assert result.returncode == 0, result.stdout
+    page = (copy.folder / "snakemake.html").read_text()
+    for name in ("report.html", "results.csv", *(f"{figure}.svg" for figure in CAPTIONS)):
+        assert name in page
+    # A caption, rendered.
+    assert "The whole report on one page" in page
+    assert copy.planned() == {}
+
+
+def test_curves_go_to_a_tracker_at_the_end(copy: Run) -> None:
+    pytest.importorskip("tensorboard")
+    copy.configure({"tracking": {"to": ["tensorboard"]}})
+    assert copy.planned() == {"export": 1}
+    result = copy()
+    assert result.returncode == 0, result.stdout
+    assert copy.planned() == {}
+    folder = copy.artifacts / "tracking/tensorboard"
+    for name in ("warmup-seed-0", "grpo-seed-0", "progpo-seed-0"):
+        assert list((folder / name).glob("events.out.tfevents.*"))
+    assert copy.progpo("verify", "artifacts/tiny").returncode == 0
 
 
 def test_sampling_by_difficulty_and_without_flat_groups(copy: Run) -> None:

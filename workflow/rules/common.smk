@@ -114,7 +114,7 @@ def judged_policy(wildcards):
 
 def root_of(wildcards, output):
     """Return the experiment's folder, of which a report is made."""
-    return str(Path(output.markdown).parents[1])
+    return next(str(parent) for parent in Path(output[0]).parents if parent.parent.name == "artifacts")
 
 
 def record_settings():

@@ -68,7 +68,7 @@ rule export:
         ENVIRONMENT
     params:
         settings=settings_of("export"),
-        root=ROOT,
+        root=root_of,
     shell:
         "progpo export {params.root:q} --to {wildcards.tracker} --settings {params.settings:q}"
         " --folder {output.manifest:q} --strict > {log:q} 2>&1"
