@@ -87,7 +87,7 @@ def launch(arguments: Sequence[str]) -> int:
     status = subprocess.call(command, env={**os.environ, PRINTS_RESULTS: "1"})
     results = Path("artifacts") / _experiment(where) / "report" / "results.txt"
     if status == 0 and results.exists() and not DRY_RUN & set(arguments):
-        print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables")
+        print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables, and report.html")
     return status
 
 

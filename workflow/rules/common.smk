@@ -126,4 +126,4 @@ def print_results():
     """Print the table of results, where this run made or kept one and its caller does not do it."""
     results = Path(f"{ROOT}/report/results.txt")
     if results.exists() and PRINTS_RESULTS not in os.environ:
-        print(f"\n{results.read_text()}\n{results.parent}/ holds the tables")
+        print(f"\n{results.read_text()}\n{results.parent}/ holds the tables, and report.html")
