@@ -111,6 +111,8 @@ def play(
 
 def _read_line() -> str | None:
     """Return the next line of the input, None at its end."""
+    if sys.stdin is None:  # closed before the start
+        return None
     try:
         return input("? " if sys.stdin.isatty() else "")
     except EOFError:

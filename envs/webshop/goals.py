@@ -1,6 +1,7 @@
 """What a shopper is asked to buy: goals written by people, or made of attributes and options."""
 
 import itertools
+import math
 import random
 from bisect import bisect_right
 from collections import Counter
@@ -71,10 +72,26 @@ class Goal:
         missing = [name for name in cls.__slots__ if name not in {"category", "weight", *known}]
         if missing:
             raise EnvironmentDataError(f"a goal lacks {', '.join(missing)}; see envs.webshop.goals.Goal")
+        for name, value in known.items():
+            if not _fits(name, value):
+                raise EnvironmentDataError(
+                    f"a goal's {name} is {value!r}; see envs.webshop.goals.Goal for what it may be"
+                )
         options = known["goal_options"]
         known["attributes"] = tuple(known["attributes"])
         known["goal_options"] = dict(options) if isinstance(options, Mapping) else tuple(options)
         return cls(**{"category": "", **known})
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Return whether a goal's attribute may have a value."""
+    if name in ("price_upper", "weight"):
+        return isinstance(value, int | float) and not math.isnan(value)
+    if name not in ("attributes", "goal_options"):
+        return isinstance(value, str)
+    if name == "goal_options" and isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 class Goals(list[Goal]):

@@ -19,13 +19,14 @@ from progpo.settings.stages import (
     EvaluationSettings,
     PolicySettings,
     RolloutSettings,
+    Seed,
     TrackingSection,
     UpdateSettings,
     ValidationSection,
     WarmupSettings,
 )
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 #: Folder names beside the arms'.
 RESERVED = ("warmup", "shared")
 
@@ -178,7 +179,7 @@ class Experiment(Settings):
     """
 
     experiment: str
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     iterations: Annotated[int, Field(ge=1)] = 5
     environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
     tasks: SerializeAsAny[BaseModel] | None = Field(default=None, validate_default=True)
@@ -203,7 +204,7 @@ class Experiment(Settings):
     def _coherent(self) -> "Experiment":
         for what, name in [("experiment", self.experiment), *(("arms", arm) for arm in self.arms)]:
             if not NAME.fullmatch(name):
-                raise ValueError(f"{what}: {name!r} is not a usable name (letters, digits, `_`, `-`, `.`)")
+                raise ValueError(f"{what}: {name!r} is not a usable name (letters, digits, `_`, `-`, `.`, at most 100)")
         for reserved in RESERVED:
             if reserved in self.arms:
                 raise ValueError(f"arms: {reserved!r} is a name the pipeline uses itself")

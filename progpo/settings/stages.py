@@ -9,6 +9,8 @@ from progpo.settings.base import Settings
 
 Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
+#: What torch and numpy both take.
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -32,7 +34,7 @@ class DemonstrationSettings(Settings):
     variants: Count = 3
     noise: Share = 0.12
     invalid: Share = 0.33
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
 
 class PolicySettings(Settings):
@@ -234,7 +236,7 @@ class EvaluationSettings(Settings):
 
     splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("valid_seen", "valid_unseen")
     temperature: Annotated[float, Field(ge=0, le=MOST_TEMPERATURE)] = 0.4
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     tasks: Count | None = None
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     batch: Count = 64
@@ -286,7 +288,7 @@ class ValidationSection(Settings):
     split: str = "validation"
     tasks: Count | None = None
     temperature: Annotated[float, Field(ge=0, le=MOST_TEMPERATURE)] = 0.4
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     batch: Count = 64
     precision: Precision = "float32"
     threads: Count = 1

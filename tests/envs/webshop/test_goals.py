@@ -168,3 +168,24 @@ def test_nouns_of_another_name(write: Write) -> None:
 def test_reward_of_what_lacks_an_entry() -> None:
     with pytest.raises(EnvironmentDataError, match="no 'name'"):
         reward({}, {}, {}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("price_upper", None),
+        ("price_upper", float("nan")),
+        ("name", 5),
+        ("instruction_text", None),
+        ("attributes", "xyz"),
+        ("attributes", [None]),
+        ("goal_options", 5),
+        ("goal_options", {"colour": None}),
+    ],
+)
+def test_a_goal_of_wrong_types_is_refused_by_name(name, value):
+    texts = ("asin", "category", "query", "name", "product_category", "instruction_text")
+    good = {**dict.fromkeys(texts, "x"), "attributes": ["soft"], "goal_options": {"colour": "red"}, "price_upper": 20.0}
+    assert Goal.from_mapping(good).goal_options == {"colour": "red"}
+    with pytest.raises(EnvironmentDataError, match=f"a goal's {name} is"):
+        Goal.from_mapping({**good, name: value})
