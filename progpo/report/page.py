@@ -62,7 +62,7 @@ def _summary(content: Content) -> str:
     arms = ", ".join(content.arms[1:] if content.arms[0] == "warmup" else content.arms)
     settings = content.settings
     return (
-        f"{content.title}. Arms: {arms}; {settings.iterations} iterations; seeds {', '.join(map(str, settings.seeds))}."
+        f"{content.title}. Arms: {arms}; {settings.iterations} iteration{"s" if settings.iterations > 1 else ""}; seeds {', '.join(map(str, settings.seeds))}."
     )
 
 
