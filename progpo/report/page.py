@@ -61,9 +61,9 @@ def render(content: Content, figures: Path) -> str:
 def _summary(content: Content) -> str:
     arms = ", ".join(content.arms[1:] if content.arms[0] == "warmup" else content.arms)
     settings = content.settings
-    return (
-        f"{content.title}. Arms: {arms}; {settings.iterations} iteration{"s" if settings.iterations > 1 else ""}; seeds {', '.join(map(str, settings.seeds))}."
-    )
+    plural = "s" if settings.iterations > 1 else ""
+    seeds = ", ".join(map(str, settings.seeds))
+    return f"{content.title}. Arms: {arms}; {settings.iterations} iteration{plural}; seeds {seeds}."
 
 
 def _figure(content: Content, folder: Path, name: str) -> Iterator[str]:
