@@ -36,7 +36,8 @@ def estimate_base(batch: Batch, settings: AdvantageSettings) -> Parts:
 
 def grpo(batch: Batch, settings: AdvantageSettings) -> Parts:
     """Outcome relative to the group's: A_E = (R - mean R) / (std R + 1e-6), over trajectories, each counted once."""
-    outcome = batch.of_group.relative(batch.outcome, ddof=1, divide=settings.normalise == "mean_std")
+    scaled = settings.reward_scale * batch.outcome
+    outcome = batch.of_group.relative(scaled, ddof=1, divide=settings.normalise == "mean_std")
     return Parts(outcome, np.zeros(len(batch.step)))
 
 
@@ -44,13 +45,13 @@ def rloo(batch: Batch, settings: AdvantageSettings) -> Parts:
     """Outcome minus the mean of the others' outcomes, which is n / (n - 1) times the centred outcome."""
     sizes = batch.of_group.sizes
     scale = sizes / np.maximum(sizes - 1, 1)
-    centred = batch.of_group.relative(batch.outcome, ddof=1, divide=False)
+    centred = batch.of_group.relative(settings.reward_scale * batch.outcome, ddof=1, divide=False)
     return Parts(centred * scale[batch.of_group.ids], np.zeros(len(batch.step)))
 
 
 def gigpo(batch: Batch, settings: AdvantageSettings) -> Parts:
     """GRPO's part, and the return to go relative to that of all steps of the group with the same observation."""
-    returns = to_go(batch.reward, batch.remaining, settings.gamma)
+    returns = to_go(settings.reward_scale * batch.reward, batch.remaining, settings.gamma)
     step = batch.anchors.relative(returns, ddof=1, divide=settings.normalise == "mean_std")
     return Parts(grpo(batch, settings).trajectory, step)
 
@@ -61,7 +62,7 @@ def hgpo(batch: Batch, settings: AdvantageSettings) -> Parts:
     A step that shares its last k observations with no other has no say in longer levels either, so each level
     works on what is left of the level before.
     """
-    returns = to_go(batch.reward, batch.remaining, settings.gamma)
+    returns = to_go(settings.reward_scale * batch.reward, batch.remaining, settings.gamma)
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     rows, level = np.arange(len(returns)), batch.anchors
     for length in range(1, settings.history + 2):

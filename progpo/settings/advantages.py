@@ -8,6 +8,7 @@ from progpo.settings.base import Settings
 
 Discount = Annotated[float, Field(ge=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class ProgressSettings(Settings):
@@ -44,6 +45,8 @@ class AdvantageSettings(Settings):
 
     Attributes:
         base: the estimator: grpo (arXiv 2402.03300), rloo (2402.14740), gigpo (2505.10978), hgpo (2602.22817).
+        reward_scale: outcomes and rewards are multiplied by it before the base sees them (10 for a success in the
+            literature); gates, coverage, metrics and the penalty are not scaled.
         normalise: divide by the standard deviation or not; rloo never does.
         gamma: discount of returns to go (gigpo, hgpo) and of coverage to go.
         step_weight: weight of the step part (gigpo only).
@@ -54,6 +57,7 @@ class AdvantageSettings(Settings):
     """
 
     base: Literal["grpo", "rloo", "gigpo", "hgpo"]
+    reward_scale: Positive = 1.0
     normalise: Literal["mean_std", "mean"] = "mean_std"
     gamma: Discount = 0.95
     step_weight: NonNegative = 1.0

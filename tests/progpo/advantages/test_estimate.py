@@ -109,6 +109,24 @@ def test_a_dictionary_that_holds_a_text_twice_means_the_same_text() -> None:
     assert run(table, {"base": "grpo"})["first_visit"].to_pylist() == [True, False, False, False]
 
 
+def test_the_scale_is_of_rewards_and_not_of_the_penalty() -> None:
+    rows = [row for number, outcome in enumerate((1.0, 0.0, 0.0, 0.0)) for row in episode(0, number, 2, outcome)]
+    rows[2]["valid"] = False
+    arm = {"base": "grpo", "normalise": "mean", "reward_scale": 10, "invalid_penalty": 0.1}
+    assert run(rows, arm)["advantage"].to_pylist() == [7.5, 7.5, -2.6, -2.5, -2.5, -2.5, -2.5, -2.5]
+
+
+@pytest.mark.parametrize("name", [name for name, arm in ARMS.items() if "always_on" not in arm.get("progress", {})])
+def test_the_scale_is_as_if_the_environment_had_paid_more(name: str) -> None:
+    """... and what is credited for coverage, and when, stays as it is."""
+    rows = make_rows(5, groups=6)
+    paid = [{**row, "reward": 10 * row["reward"], "outcome": 10 * row["outcome"]} for row in rows]
+    scaled = run(rows, {**ARMS[name], "reward_scale": 10.0})
+    assert scaled.equals(run(paid, ARMS[name]))
+    failed = pc.is_in(scaled["branch"], pa.array(["progress", "none"]))
+    assert scaled.filter(failed).equals(run(rows, ARMS[name]).filter(failed))
+
+
 @pytest.mark.parametrize("level", ["trajectory", "both"])
 @pytest.mark.parametrize("base", ["grpo", "gigpo"])
 def test_the_gate_on_success_takes_groups_that_were_paid_for_less(base: str, level: str) -> None:
