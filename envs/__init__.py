@@ -1,6 +1,17 @@
 """Text environments behind the Gymnasium API; importable without torch and without progpo."""
 
-from envs.base import PATH_OPTIONS, EnvironmentDataError, Expert, Task, was_valid
+from envs.base import PATH_OPTIONS, EnvironmentDataError, Expert, Task, listed_commands, was_valid
 from envs.registry import Entry, entry, make, register
 
-__all__ = ["PATH_OPTIONS", "Entry", "EnvironmentDataError", "Expert", "Task", "entry", "make", "register", "was_valid"]
+__all__ = [
+    "PATH_OPTIONS",
+    "Entry",
+    "EnvironmentDataError",
+    "Expert",
+    "Task",
+    "entry",
+    "listed_commands",
+    "make",
+    "register",
+    "was_valid",
+]

@@ -5,10 +5,11 @@ An environment is a Gymnasium environment over text: `reset(seed=, options=) -> 
 `info` holds `admissible_commands` (list[str]), `task_type` (str), `won` (bool), `score` (float in [0, 1]) and,
 where the environment can give one, `state_key` (str): a short digest of all that a player can tell apart. Where more
 is allowed than can be listed, as a search for words of one's own, `info` of a step also holds `valid` (bool): whether
-its action was allowed.
+its action was allowed, and `listed_commands` (list[str]): what a prompt lists in place of `admissible_commands`, with
+forms such as "search[<words>]" among them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +43,11 @@ class Task:
 def was_valid(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether an action was allowed, by the `info` before and after it."""
     return bool(after["valid"]) if "valid" in after else action in before["admissible_commands"]
+
+
+def listed_commands(info: Mapping[str, Any]) -> Sequence[str]:
+    """Return what a prompt lists as allowed: the admissible commands, or what the environment lists in their place."""
+    return info.get("listed_commands", info["admissible_commands"])
 
 
 class Expert(Protocol):

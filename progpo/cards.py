@@ -55,6 +55,7 @@ MEANING = {
     "response_tokens": "what it sampled",
     "response_logprobs": "log-probabilities of those tokens, at the sampling temperature",
     "admissible": "the admissible actions, where they were recorded",
+    "history_cut": "past steps that the prompt left out for want of room; null where prompts are no windows",
     "imitate": "whether an imitator should learn the action",
 }
 

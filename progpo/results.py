@@ -34,6 +34,7 @@ ROLLOUT_COLUMNS = (
     "first_visit_rate",
     "anchor_size",
     "valid_rate",
+    "cut_prompts",
     "steps",
 )
 #: Columns of the curves that are of the update, and the metrics for them.
@@ -187,7 +188,7 @@ def make_curves(found: Results, arms: Sequence[str]) -> list[dict[str, Any]]:
 
     Columns: `success` of all sampled trajectories (of those in dropped groups too), `failed_fraction`,
     `triggered_fraction`, `no_signal_fraction` (of groups), `first_visit_rate`, `anchor_size` (steps), `valid_rate`,
-    `steps` (of a trajectory); of the update `entropy` (nats a token), `kl` to the warm-up, `policy_kl` to the sampling
+    `cut_prompts` (share of prompts that left out steps for want of room), `steps` (of a trajectory); of the update `entropy` (nats a token), `kl` to the warm-up, `policy_kl` to the sampling
     policy, `clip_fraction`, `gradient_norm`, `ratio` (mean of the first epoch), `ratio_deviation`; success in
     `validation`; names of the `alarms`. None: not measured.
     """
@@ -216,6 +217,7 @@ def _of_rollouts(key: tuple[str, int, int], metrics: Data | None) -> Data:
         return dict.fromkeys(ROLLOUT_COLUMNS)
     try:
         triggered, groups = metrics.get("triggered_groups"), metrics.get("groups")
+        cut, steps = metrics.get("cut_prompts"), metrics.get("steps")
         values = (
             metrics.get("drawn_success_rate", metrics["success_rate"]),
             metrics["failed_fraction"],
@@ -224,6 +226,7 @@ def _of_rollouts(key: tuple[str, int, int], metrics: Data | None) -> Data:
             metrics["first_visit_rate"],
             metrics.get("mean_anchor_size"),
             metrics["valid_action_rate"],
+            cut / steps if steps and cut is not None else None,
             metrics.get("mean_steps"),
         )
         return dict(zip(ROLLOUT_COLUMNS, values, strict=True))

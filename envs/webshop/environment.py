@@ -27,6 +27,9 @@ _TEXT = gymnasium.spaces.Text(min_length=0, max_length=1 << 16, charset=string.p
 #: Which page an address is of: the first of these that is part of it. A query may hold one of them.
 _PAGE_NAMES = ("search_results", "item_page", "item_sub_page", "done")
 
+#: How a prompt tells that one can search; `click[search]`, which the original lists there, does nothing.
+SEARCH_FORM = "search[<words>]"
+
 _SUB_PAGES = {name.lower(): name for name in pages.SUB_PAGES}
 
 
@@ -37,10 +40,11 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
     on the page; the verb in lower case, the label in any. Any other action changes nothing.
 
     `info` holds `admissible_commands` (list[str], one `click[...]` for each thing that can be clicked, in the order
-    of the original), `has_search_bar` (bool: whether the page has a field to search with), `valid` (bool: whether the
-    last action was carried out), `score` (the reward of WebShop for what was bought, 0.0 before), `won` (score == 1),
-    `task_type` (the category of the goal's product), `state_key` (page, query, product and chosen options, digested),
-    and after a purchase `reward_components` (dict; see `envs.webshop.reward`).
+    of the original), `has_search_bar` (bool: whether the page has a field to search with), `listed_commands`
+    (list[str], for prompts: the form of a search where there is that field, else the clicks), `valid` (bool: whether
+    the last action was carried out), `score` (the reward of WebShop for what was bought, 0.0 before), `won` (score ==
+    1), `task_type` (the category of the goal's product), `state_key` (page, query, product and chosen options,
+    digested), and after a purchase `reward_components` (dict; see `envs.webshop.reward`).
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
@@ -293,9 +297,11 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
         return self._show("done", pages.done_page(product.asin, self._options, self._score))
 
     def _info(self, valid: bool) -> dict[str, Any]:
+        clicks = [f"click[{label}]" for label in self._page.targets]
         info = {
-            "admissible_commands": [f"click[{label}]" for label in self._page.targets],
+            "admissible_commands": clicks,
             "has_search_bar": self._place == "search",
+            "listed_commands": [SEARCH_FORM] if self._place == "search" else clicks,
             "valid": valid,
             "won": self._score == 1,
             "score": self._score,

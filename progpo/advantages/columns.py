@@ -14,7 +14,7 @@ from progpo.trajectories.order import check_rows, time_order
 from progpo.trajectories.schema import KEYS
 
 #: Columns that the metrics report on, where the shards have them.
-REPORTED = ("task_type", "observation", "next_observation", "valid", "score")
+REPORTED = ("task_type", "observation", "next_observation", "valid", "score", "history_cut")
 
 
 def needed_columns(settings: AdvantageSettings) -> tuple[str, ...]:
@@ -50,6 +50,7 @@ class Batch:
         task_types: the names.
         reward: (S,) float64.
         valid: (S,) bool.
+        cut: (S,) bool, prompts that left out steps for want of room; None too where prompts are no windows.
         observation: (S,) codes: equal codes, equal text.
         here, there: (S,) codes of what was visited before and after the action, of one numbering.
     """
@@ -65,6 +66,7 @@ class Batch:
     task_types: tuple[str, ...]
     reward: np.ndarray | None
     valid: np.ndarray | None
+    cut: np.ndarray | None
     observation: np.ndarray | None
     here: np.ndarray | None
     there: np.ndarray | None
@@ -146,6 +148,9 @@ def make_batch(table: pa.Table, settings: AdvantageSettings) -> Batch:
             raise ProgpoError(f"{where}: {name!r} is not the same on all its rows")
         return firsts
 
+    cut = None
+    if "history_cut" in table.column_names and not table["history_cut"].null_count:
+        cut = sorted_numbers("history_cut") > 0
     state = settings.progress is not None and settings.progress.key == "state"
     (observation, next_observation), _ = sorted_codes("observation", "next_observation")
     if state:
@@ -165,6 +170,7 @@ def make_batch(table: pa.Table, settings: AdvantageSettings) -> Batch:
         task_types=tuple(task_types.to_pylist()),
         reward=sorted_numbers("reward"),
         valid=sorted_numbers("valid"),
+        cut=cut,
         observation=observation,
         here=here,
         there=there if here is not None else None,

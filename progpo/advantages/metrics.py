@@ -44,6 +44,7 @@ def describe(
         success_rate, mean_outcome: over trajectories, each counted once.
         mean_steps: of a trajectory.
         valid_action_rate, first_visit_rate: over steps.
+        cut_prompts: prompts that left out steps for want of room; null where prompts are no windows.
         mean_anchor_size: steps of an anchor group (steps of one group with one observation), on average.
         singleton_share: share of anchor groups that are of one step.
         by_task_type: the same without progress_weight, for each.
@@ -135,6 +136,7 @@ def _of(
         "mean_outcome": float(batch.outcome[trajectories].mean()),
         "mean_steps": float(steps.sum() / trajectories.sum()),
         "valid_action_rate": None if batch.valid is None else float(batch.valid[steps].mean()),
+        "cut_prompts": None if batch.cut is None else int(batch.cut[steps].sum()),
         "first_visit_rate": None if covered is None else float(covered.first_visit[steps].mean()),
         "mean_anchor_size": None if anchors is None else float(anchors.mean()),
         "singleton_share": None if anchors is None else float((anchors == 1).mean()),

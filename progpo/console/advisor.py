@@ -80,7 +80,7 @@ class Advisor:
         self._history.append((self._observation, action))
         self._observation = observation
         if self._renderer.layout == "window":
-            self._context = self._renderer.window(self._history, observation, admissible)
+            self._context, _ = self._renderer.window(self._history, observation, admissible)
             return
         own = self._choice and self._renderer.parse(self._choice)[0] == action
         response = self._choice if own else self._renderer.response(action)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 import envs
-from envs import Task, was_valid
+from envs import Task, listed_commands, was_valid
 from progpo.errors import ProgpoError
 from progpo.seeds import stream
 from progpo.settings.base import validate
@@ -110,7 +110,7 @@ def play(game: Game, say: Say, ask: Callable[[], str | None]) -> float | None:
     if game.expert is not None:
         game.expert.reset(observation, info)
     if advisor is not None:
-        advisor.start(observation, info["admissible_commands"])
+        advisor.start(observation, listed_commands(info))
     say(f"task: {plain(game.task.id)} ({plain(game.task.task_type)})")
     if person:
         say(HELP + (MORE if "valid" in info else ""))
@@ -147,7 +147,7 @@ def play(game: Game, say: Say, ask: Callable[[], str | None]) -> float | None:
         if reward:
             say(f"reward {float(reward):g}")
         if advisor is not None:
-            advisor.follow(action, observation, info["admissible_commands"])
+            advisor.follow(action, observation, listed_commands(info))
         over = terminated or truncated
     say(_end(info, steps, "cut" if truncated and not terminated else "over"))
     return float(info["score"])

@@ -145,7 +145,7 @@ class Lessons:
         """Return one step as a sequence, if it fits the context."""
         step = told.steps[place]
         history = [(item.observation, item.action) for item in told.steps[:place]]
-        context = self._renderer.window(history, step.observation, step.admissible)
+        context, _ = self._renderer.window(history, step.observation, step.admissible)
         if len(context) > self._renderer.context_limit:
             return None
         response = self._renderer.response(step.action)

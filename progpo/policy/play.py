@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs import Task, was_valid
+from envs import Task, listed_commands, was_valid
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import Policy
 from progpo.policy.precision import compute_dtype
@@ -167,13 +167,14 @@ class _Player:
         self._observation, self._info = self.environment.reset(options=dict(task.options))
         self.trajectory = Trajectory(self.episode.group, self.episode.trajectory, task.id, task.task_type)
         self._history: list[tuple[str, str]] = []
-        context = self.renderer.start(self._observation, self._info["admissible_commands"])
+        context = self.renderer.start(self._observation, listed_commands(self._info))
         if len(context) > self.renderer.context_limit:
             raise ProgpoError(
                 f"policy.max_context_tokens: task {task.id} begins with {len(context)} tokens, and a response may take "
                 f"{self.renderer.response_limit}; set it to {len(context) + self.renderer.response_limit} or more"
             )
         self._context = self.unread = context
+        self._cut = 0 if self.renderer.layout == "window" else None
         self._response: list[int] = []
         self._logprobs: list[float] = []
         #: Tokens of the whole conversation (append), of prompt and response (window).
@@ -225,6 +226,7 @@ class _Player:
                 state_key=info.get("state_key"),
                 next_state_key=self._info.get("state_key"),
                 context_tokens=self._context,
+                history_cut=self._cut,
                 response_tokens=self._response,
                 response_logprobs=self._logprobs,
             )
@@ -234,13 +236,13 @@ class _Player:
 
     def _go_on(self, ended: bool) -> bool:
         """Prepare the next context; return whether there is room for it and for a response."""
-        admissible = self._info["admissible_commands"]
+        admissible = listed_commands(self._info)
         if self.renderer.layout == "append":
             context = self.renderer.turn(self._observation, admissible, ended)
             # The token sampled last was never read.
             self.unread = [self._response[-1], *context]
         else:
-            context = self.renderer.window(self._history, self._observation, admissible)
+            context, self._cut = self.renderer.window(self._history, self._observation, admissible)
             self.kept = _shared_prefix(self._context, context[:-1])
             self.unread = context[self.kept :]
             self._length = 0

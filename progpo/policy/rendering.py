@@ -74,8 +74,8 @@ class Renderer(ABC):
     def response(self, action: str) -> list[int]:
         """Return the tokens of a demonstrated response, its end included."""
 
-    def window(self, history: History, observation: str, admissible: Sequence[str]) -> list[int]:
-        """Return a step's whole prompt (window layout).
+    def window(self, history: History, observation: str, admissible: Sequence[str]) -> tuple[list[int], int]:
+        """Return a step's whole prompt (window layout), and how many steps it should have told and does not.
 
         The oldest steps are left out first where it would be longer than `context_limit`; the task never is, so
         that the prompt may still be too long.
@@ -83,12 +83,12 @@ class Renderer(ABC):
         Args:
             history: all (observation, action) so far; the first observation holds the task.
         """
-        tokens: list[int] = []
-        for kept in range(min(self.steps, len(history)), -1, -1):
+        most = min(self.steps, len(history))
+        kept, tokens = most, self.prompt(history, most, observation, admissible)
+        while kept and len(tokens) > self.context_limit:
+            kept -= 1
             tokens = self.prompt(history, kept, observation, admissible)
-            if len(tokens) <= self.context_limit:
-                break
-        return tokens
+        return tokens, most - kept
 
 
 class PlainRenderer(Renderer):

@@ -31,7 +31,7 @@ CAPTIONS = {
         "Coverage is the share of steps that reach an observation new to their trajectory: a policy in the credit "
         "trap repeats itself, and coverage falls with success. Anchor groups are the steps of one group that share "
         "an observation, which step-level estimators compare: of size 1 they say nothing. Valid actions should not "
-        "fall.",
+        "fall. Prompts that left out steps had no room for them: if they are many, give the context more tokens.",
     ),
     "update": (
         "The policy update",

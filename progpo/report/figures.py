@@ -62,6 +62,7 @@ EXPLORATION: Sequence[Panel] = (
     ("anchor_size", "size of anchor groups, steps", 1),
     ("valid_rate", "valid actions, % of steps", 100),
     ("steps", "length of trajectories, steps", 1),
+    ("cut_prompts", "prompts that left out steps, %", 100),
 )
 UPDATE: Sequence[Panel] = (
     ("entropy", "entropy, nats a token", 1),

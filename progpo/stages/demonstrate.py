@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import envs
-from envs import Expert, Task, was_valid
+from envs import Expert, Task, listed_commands, was_valid
 from progpo.artifacts import check, clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.progress import Progress
@@ -142,7 +142,7 @@ def demonstrate(
                 truncated=bool(truncated),
                 state_key=info.get("state_key"),
                 next_state_key=after.get("state_key"),
-                admissible=admissible,
+                admissible=listed_commands(info),
                 imitate=imitate,
             )
         )

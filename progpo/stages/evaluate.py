@@ -108,8 +108,8 @@ def summarise(
 
     Returns:
         By split, over all its episodes, by task type ("types") and by evaluation seed ("seeds"): tasks, episodes,
-        successes, their rate with Wilson's interval, mean score, mean steps, and the share of valid actions; and by
-        task ("tasks_by_id"): its type, episodes and successes.
+        successes, their rate with Wilson's interval, mean score, mean steps, the share of valid actions, and the
+        prompts that left out steps for want of room; and by task ("tasks_by_id"): its type, episodes and successes.
     """
     by_split: dict[str, list[Trajectory]] = defaultdict(list)
     for trajectory in trajectories:
@@ -145,6 +145,7 @@ def _figures(episodes: Sequence[Trajectory], confidence: float) -> Mapping[str, 
         "score": fmean(episode.score for episode in episodes),
         "steps": fmean(len(episode.steps) for episode in episodes),
         "valid_rate": fmean(step.valid for episode in episodes for step in episode.steps),
+        "cut_prompts": sum(bool(step.history_cut) for episode in episodes for step in episode.steps),
     }
 
 

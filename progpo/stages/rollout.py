@@ -117,6 +117,7 @@ def run(
             "shard": shard,
             "trajectories": len(trajectories),
             "dropped_groups": len(dropped),
+            "cut_prompts": sum(bool(step.history_cut) for trajectory in trajectories for step in trajectory.steps),
             "success": fmean(trajectory.score == 1.0 for trajectory in trajectories),
         },
     )

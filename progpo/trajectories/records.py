@@ -18,7 +18,9 @@ class Step:
         context_tokens: what the policy read since its last action (append), or the whole prompt (window).
         response_tokens: what it sampled, the end token included when it was sampled.
         response_logprobs: of response_tokens, at the sampling temperature; same length.
-        admissible: the admissible commands before the action, where they were asked for.
+        admissible: what prompts list as admissible before the action, where that was asked for.
+        history_cut: past steps that the prompt should have told, and left out for want of room; None where prompts
+            are no windows.
         imitate: whether an imitator should learn the action (False: noise that was injected).
     """
 
@@ -35,6 +37,7 @@ class Step:
     response_tokens: Sequence[int] = ()
     response_logprobs: Sequence[float] = ()
     admissible: Sequence[str] = ()
+    history_cut: int | None = None
     imitate: bool = True
 
 

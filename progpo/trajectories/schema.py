@@ -45,6 +45,7 @@ SCHEMA = pa.schema(
         pa.field("response_tokens", pa.list_(pa.int32())),
         pa.field("response_logprobs", pa.list_(pa.float32())),
         pa.field("admissible", pa.list_(pa.string())),
+        pa.field("history_cut", pa.int32()),
         _required("imitate", pa.bool_()),
     ]
 )

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 import envs
-from envs.base import EnvironmentDataError
+from envs.base import EnvironmentDataError, listed_commands
 from envs.webshop import Catalogue, load_catalogue
 from envs.webshop.actions import parse_action
 
@@ -43,6 +43,17 @@ def test_a_purchase(write: Write, compatibility: str) -> None:
     assert info["reward_components"]["num_option_matches"] == 2
     assert info["admissible_commands"] == []
     assert len(keys) == 6
+
+
+def test_prompts_list_the_form_of_a_search_where_one_can_search(write: Write) -> None:
+    env = shop(write())
+    _, info = env.reset(options={"goal": 0})
+    assert info["admissible_commands"] == ["click[search]"]
+    assert listed_commands(info) == ["search[<words>]"]
+    assert not env.step("click[search]")[-1]["valid"]
+    _, _, _, _, info = env.step("search[oak table]")
+    assert info["valid"]
+    assert listed_commands(info) == info["admissible_commands"] != []
 
 
 def test_what_a_step_pays(write: Write) -> None:

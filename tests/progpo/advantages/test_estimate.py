@@ -390,6 +390,7 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
             "mean_outcome": 0.25,
             "mean_steps": 3.0,
             "valid_action_rate": 11 / 12,
+            "cut_prompts": None,
             "first_visit_rate": 5 / 12,
             "mean_anchor_size": 3.0,
             "singleton_share": 0.0,
@@ -399,6 +400,17 @@ def test_metrics_tell_what_happened_overall_and_by_task_type() -> None:
     assert (kinds["pick"]["failed_fraction"], kinds["heat"]["failed_fraction"]) == (0.0, 1.0)
     assert (kinds["pick"]["steps"], kinds["heat"]["steps"]) == (6, 6)
     assert kinds["heat"]["degenerate_groups"] == 1
+
+
+def test_cut_prompts_are_counted_where_prompts_are_windows() -> None:
+    rows = [{**row, "history_cut": row["step"] % 3} for row in episode(0, 0, 4) + episode(1, 0, 2)]
+    for row in rows:
+        row["task_type"] = f"of group {row['group']}"
+    metrics = estimate(as_table(rows), AdvantageSettings(base="grpo")).metrics
+    assert metrics["cut_prompts"] == 3
+    assert metrics["by_task_type"]["of group 1"]["cut_prompts"] == 1
+    rows[0]["history_cut"] = None
+    assert estimate(as_table(rows), AdvantageSettings(base="grpo")).metrics["cut_prompts"] is None
 
 
 def test_success_is_judged_on_the_outcome_where_there_is_no_score() -> None:

@@ -72,7 +72,7 @@ def test_window_lesson_is_one_step(pretrained: object) -> None:
     assert sorted(actions) == sorted(2 * [renderer.response("go to room 2"), renderer.response("go to room 3")])
     steps = demonstration(0).steps
     history = [(step.observation, step.action) for step in steps[:2]]
-    prompt = renderer.window(history, steps[2].observation, ["look"])
+    prompt, _ = renderer.window(history, steps[2].observation, ["look"])
     assert [*prompt, *renderer.response("go to room 3")] in [lesson.tokens.tolist() for lesson in found]
 
 

@@ -97,7 +97,7 @@ def test_contexts_are_the_renderer_s(make_policy, tasks, init, layout):
     for number, step in enumerate(trajectory.steps):
         can = info["admissible_commands"]
         if layout == "window":
-            assert step.context_tokens == renderer.window(history, observation, can)
+            assert (step.context_tokens, step.history_cut) == renderer.window(history, observation, can)
         elif number == 0:
             assert step.context_tokens == renderer.start(observation, can)
         else:

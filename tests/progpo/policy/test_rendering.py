@@ -63,13 +63,13 @@ def test_a_plain_window_holds_the_task_and_the_last_steps(scratch):
     policy = type(scratch)(scratch.model, scratch.tokenizer, scratch.settings.model_copy(update={"layout": "window"}))
     renderer = make_renderer(policy)
     history = [(FIRST, "go to room 2"), (SEEN, "look"), (SEEN, "go to room 3")]
-    text = decode(policy, renderer.window(history, "You are in room 3.", CAN))
+    text = decode(policy, renderer.window(history, "You are in room 3.", CAN)[0])
     assert (
         text
         == f"{FIRST} {SEEN}<|action|> look<|end|> {SEEN}<|action|> go to room 3<|end|> You are in room 3.<|action|>"
     )
-    assert renderer.window([], FIRST, CAN) == renderer.start(FIRST, CAN)
-    early = decode(policy, renderer.window(history[:1], SEEN, CAN))
+    assert renderer.window([], FIRST, CAN) == (renderer.start(FIRST, CAN), 0)
+    early = decode(policy, renderer.window(history[:1], SEEN, CAN)[0])
     assert early == f"{FIRST}<|action|> go to room 2<|end|> {SEEN}<|action|>"
 
 
@@ -146,7 +146,7 @@ def test_a_chat_window_holds_task_history_and_actions(chat):
     policy = chat()
     renderer = make_renderer(policy)
     history = [(FIRST, "go to room 2"), (SEEN, "look"), (SEEN, "go to room 3")]
-    text = decode(policy, renderer.window(history, "You are in room 3.", CAN))
+    text = decode(policy, renderer.window(history, "You are in room 3.", CAN)[0])
     assert text.count("find the coin") == 1
     assert "[action 1]" not in text
     assert "[action 2] look" in text
@@ -157,12 +157,19 @@ def test_a_chat_window_holds_task_history_and_actions(chat):
 
 def test_a_long_window_loses_its_oldest_steps_but_not_the_task(chat):
     history = [(FIRST, "go to room 2"), (SEEN, "look"), (SEEN, "go to room 3")]
-    whole = make_renderer(chat(window=3)).window(history, SEEN, CAN)
+    whole, cut = make_renderer(chat(window=3)).window(history, SEEN, CAN)
+    assert cut == 0
     policy = chat(window=3, max_context_tokens=len(whole) + 19, max_response_tokens=20)
     renderer = make_renderer(policy)
-    tokens = renderer.window(history, SEEN, CAN)
+    tokens, cut = renderer.window(history, SEEN, CAN)
     assert len(tokens) <= renderer.context_limit
+    assert cut == 1
     text = decode(policy, tokens)
     assert "find the coin" in text
     assert "[action 1]" not in text
     assert "[action 3] go to room 3" in text
+    none = make_renderer(chat(window=3, max_context_tokens=len(whole) // 2, max_response_tokens=len(whole) // 2 - 32))
+    tokens, cut = none.window(history, SEEN, CAN)
+    assert len(tokens) > none.context_limit
+    assert cut == 3
+    assert "find the coin" in decode(policy, tokens)
