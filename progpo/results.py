@@ -188,9 +188,10 @@ def make_curves(found: Results, arms: Sequence[str]) -> list[dict[str, Any]]:
 
     Columns: `success` of all sampled trajectories (of those in dropped groups too), `failed_fraction`,
     `triggered_fraction`, `no_signal_fraction` (of groups), `first_visit_rate`, `anchor_size` (steps), `valid_rate`,
-    `cut_prompts` (share of prompts that left out steps for want of room), `steps` (of a trajectory); of the update `entropy` (nats a token), `kl` to the warm-up, `policy_kl` to the sampling
-    policy, `clip_fraction`, `gradient_norm`, `ratio` (mean of the first epoch), `ratio_deviation`; success in
-    `validation`; names of the `alarms`. None: not measured.
+    `cut_prompts` (share of prompts that left out steps for want of room), `steps` (of a trajectory); of the update
+    `entropy` (nats a token), `kl` to the warm-up, `policy_kl` to the sampling policy, `clip_fraction`,
+    `gradient_norm`, `ratio` (mean of the first epoch), `ratio_deviation`; success in `validation`; names of the
+    `alarms`. None: not measured.
     """
     order = {arm: place for place, arm in enumerate(arms)}
     rows = []
