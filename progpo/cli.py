@@ -82,9 +82,11 @@ def demonstrate(
 
 @app.command()
 def warmup(
-    demonstrations: Annotated[list[Path], typer.Argument(help="Demonstrations (Parquet).")],
     output: Output,
     metrics: Metrics,
+    demonstrations: Annotated[
+        list[Path] | None, typer.Argument(help="Demonstrations (Parquet); none where `warmup.tokens` is 0.")
+    ] = None,
     settings: SettingsOption = "{}",
     seed: Seed = 0,
     strict: Strict = False,
@@ -92,10 +94,18 @@ def warmup(
     """Make the policy and fine-tune it on the demonstrations (SFT)."""
     from progpo.settings import load_json
     from progpo.settings.experiment import WarmupStage
+    from progpo.stages import adopt
     from progpo.stages.warmup import run
 
-    guard([metrics], demonstrations, folder=output)
-    run(load_json(WarmupStage, settings), demonstrations, seed, output, metrics, strict=strict)
+    given = load_json(WarmupStage, settings)
+    shown = demonstrations or []
+    guard([metrics], shown, folder=output)
+    if not given.warmup.tokens:
+        adopt.run(given, seed, output, metrics)
+        return
+    if not shown:
+        raise ProgpoError("warmup: no demonstrations; name their files, or set warmup.tokens: 0 for none at all")
+    run(given, shown, seed, output, metrics, strict=strict)
 
 
 @app.command()

@@ -66,6 +66,7 @@ class Plan:
         seeds, arms, iterations, shards: as in the config.
         every: of validation; None: none.
         best: whether the best iteration is evaluated, not the last.
+        shown: whether there are demonstrations.
     """
 
     seeds: Sequence[int]
@@ -74,6 +75,7 @@ class Plan:
     shards: int
     every: int | None = None
     best: bool = False
+    shown: bool = True
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Plan":
@@ -85,6 +87,7 @@ class Plan:
             experiment.rollout.shards,
             experiment.validation.every,
             experiment.evaluation.of == "best",
+            experiment.warmup.tokens > 0,
         )
 
     @classmethod
@@ -95,16 +98,16 @@ class Plan:
         numbers = [path.name[10:] for path in root.glob("seed-*/*/iteration-*")]
         shards = {path.name for path in root.glob("seed-*/*/iteration-*/shard-*.parquet")}
         most = max((int(number) for number in numbers if number.isdigit()), default=1)
-        return cls(seeds, arms, most, max(len(shards), 1))
+        made = any(root.glob(f"seed-*/{WARMUP}/policy"))
+        return cls(seeds, arms, most, max(len(shards), 1), shown=(root / "demonstrations").exists() or not made)
 
     def jobs(self, root: Path) -> list[Job]:
         """Return the jobs, in an order in which they can be done."""
         logs = root / "logs"
         demonstrations = root / "demonstrations" / f"demonstrations.parquet{SUFFIX}"
-        jobs = [
-            Job("tasks", root / "tasks" / FOLDER_MANIFEST, logs / "tasks.log"),
-            Job("demonstrate", demonstrations, logs / "demonstrate.log"),
-        ]
+        jobs = [Job("tasks", root / "tasks" / FOLDER_MANIFEST, logs / "tasks.log")]
+        if self.shown:
+            jobs.append(Job("demonstrate", demonstrations, logs / "demonstrate.log"))
         for seed in self.seeds:
             jobs += self._of_seed(root, logs, seed)
         return [*jobs, Job("report", root / "report" / f"results.md{SUFFIX}", logs / "report.log")]
@@ -254,7 +257,7 @@ class _Run:
 def _table(root: Path, plan: Plan, states: Mapping[Job, State]) -> tuple[list[str], list[list[str]]]:
     header = ["", "iterations", "now", "success sampled", "success evaluated"]
     rows = []
-    for stage in ("tasks", "demonstrate"):
+    for stage in ("tasks", "demonstrate") if plan.shown else ("tasks",):
         rows.append([stage, "", next(state for job, state in states.items() if job.stage == stage), "", ""])
     for seed in plan.seeds:
         for arm in (WARMUP, *plan.arms):

@@ -87,6 +87,11 @@ class WarmupStage(Settings):
     policy: PolicySettings = PolicySettings()
     warmup: WarmupSettings = WarmupSettings()
 
+    @model_validator(mode="after")
+    def _coherent(self) -> "WarmupStage":
+        _check_warmup(self.policy, self.warmup)
+        return self
+
 
 class RolloutStage(Settings):
     """What `progpo rollout` reads."""
@@ -158,6 +163,11 @@ def validated_iterations(iterations: int, every: int | None) -> list[int]:
     return sorted({*range(every, iterations + 1, every), iterations})
 
 
+def _check_warmup(policy: PolicySettings, warmup: WarmupSettings) -> None:
+    if not warmup.tokens and policy.init == "scratch":
+        raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
+
+
 def _task_settings(environment: str, data: Any) -> Any:
     if isinstance(data, BaseModel):
         return data
@@ -208,6 +218,7 @@ class Experiment(Settings):
         for reserved in RESERVED:
             if reserved in self.arms:
                 raise ValueError(f"arms: {reserved!r} is a name the pipeline uses itself")
+        _check_warmup(self.policy, self.warmup)
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed stands there twice")
         splits = getattr(self.tasks, "splits", None)

@@ -117,7 +117,8 @@ class WarmupSettings(Settings):
     """Supervised fine-tuning on the demonstrations (AdamW, linear warm-up, cosine decay).
 
     Attributes:
-        tokens: stop after this many tokens were trained on (a budget of work, not of time).
+        tokens: stop after this many tokens were trained on (a budget of work, not of time); 0: a pretrained
+            checkpoint is taken as it is.
         batch_tokens: tokens an optimiser step.
         learning_rate, min_learning_rate_ratio, warmup_steps, betas, weight_decay, max_gradient_norm: as usual.
         observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
@@ -127,7 +128,7 @@ class WarmupSettings(Settings):
         save_every: optimiser steps between saved states to resume from.
     """
 
-    tokens: Count = 1_500_000
+    tokens: Annotated[int, Field(ge=0)] = 1_500_000
     batch_tokens: Count = 512
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-3
     min_learning_rate_ratio: Share = 0.05

@@ -1,7 +1,8 @@
+# A checkpoint that is taken as it is (`warmup.tokens: 0`) needs no demonstrations.
 rule warmup:
     input:
-        demonstrations=rules.demonstrate.output.demonstrations,
-        manifest=rules.demonstrate.output.manifest,
+        demonstrations=rules.demonstrate.output.demonstrations if EXPERIMENT.warmup.tokens else [],
+        manifest=rules.demonstrate.output.manifest if EXPERIMENT.warmup.tokens else [],
     output:
         policy=f"{ROOT}/seed-{{seed}}/warmup/policy/manifest.json",
         metrics=f"{ROOT}/seed-{{seed}}/warmup/metrics.json",
