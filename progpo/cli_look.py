@@ -128,4 +128,12 @@ def card(
     typer.echo(f"{write_card(folder)}: written; say under which licence you give it")
 
 
-COMMANDS = (view, status, play, card)
+def memory(config: Annotated[Path, typer.Argument(help="A config (YAML) with a pretrained policy.")]) -> None:
+    """Calculate how much memory an experiment's updates and rollouts take on a GPU."""
+    from progpo.memory import describe
+    from progpo.settings.experiment import load_experiment
+
+    typer.echo(describe(load_experiment(config)))
+
+
+COMMANDS = (view, status, play, card, memory)

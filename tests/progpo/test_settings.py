@@ -58,6 +58,8 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"environment": {"name": "webshop", "mode": "html"}}, ["environment.mode", "text_rich"]),
         ({"environment": {"name": "webshop"}, "tasks": {"types": []}}, ["tasks.types", "unknown setting"]),
         ({"policy": {"init": "pretrained"}}, ["policy", "path"]),
+        ({"warmup": {"tokens": 0}}, ["warmup.tokens", "pretrained"]),
+        ({"arms": {"a": {"base": "grpo", "reward_scale": 0}}}, ["arms.a.reward_scale", "greater than 0"]),
         ({"policy": {"path": "somewhere"}}, ["policy", "path"]),
         ({"policy": {"hidden_size": 100, "heads": 3}}, ["policy", "heads"]),
         ({"policy": {"kv_heads": 3}}, ["policy", "kv_heads"]),
