@@ -6,7 +6,7 @@ CONFIG ?= config/config.yaml
 CORES ?= all
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: run test setup lint bench
+.PHONY: run test test-vllm setup lint bench
 
 run: setup
 	progpo run --cores $(CORES) --configfile $(CONFIG)
@@ -14,6 +14,11 @@ run: setup
 # A process a core, of one thread; the tests of a file stay together, since they share what is slow to make.
 test: setup
 	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile
+
+# The tests over vLLM itself, in its own environment (docs/vllm.md): make test-vllm VLLM=.venv-vllm
+VLLM ?= .venv-vllm
+test-vllm:
+	OMP_NUM_THREADS=1 PATH="$(abspath $(VLLM))/bin:$$PATH" python -m pytest tests/real_vllm -rs
 
 lint: setup
 	ruff check .

@@ -320,6 +320,18 @@ def run(
     raise typer.Exit(launch(["--cores", cores, *context.args]))
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def serve(
+    context: typer.Context,
+    policy: Annotated[Path, typer.Argument(help="Policy folder, or its manifest.json.")],
+    strict: Strict = True,
+) -> None:
+    """Serve a policy with vLLM's server, for `backend: endpoint`; other arguments (--port 8000) go to vLLM."""
+    from progpo.serve import serve as start
+
+    start(policy, context.args, strict)
+
+
 for command in (*cli_look.COMMANDS, *cli_share.COMMANDS):
     app.command()(command)
 

@@ -17,7 +17,7 @@ SNAKEFILE = ("-s", "--snakefile")
 CONFIG_FILES = ("--configfile", "--configfiles")
 DRY_RUN = {"-n", "--dry-run", "--dryrun"}
 #: Commands of progpo that change no artifact.
-READ_ONLY = {"check", "verify", "status", "view", "play", "card", "publish"}
+READ_ONLY = {"check", "verify", "status", "view", "play", "card", "publish", "serve"}
 #: Tells the workflow that its caller prints the results (Snakemake says nothing at all where nothing is to be done).
 PRINTS_RESULTS = "PROGPO_PRINTS_RESULTS"
 

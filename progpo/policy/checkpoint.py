@@ -9,11 +9,12 @@ gives every checkpoint whose model type is qwen2 the tokenizer of the released Q
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from progpo.artifacts import check, folder_of, sha256, write_json, write_manifest
@@ -210,10 +211,35 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
     Raises:
         ProgpoError: files that are missing, damaged or not those of a policy.
     """
-    import torch
-    from safetensors import SafetensorError
 
-    from progpo.policy import qwen2
+    def load_model(folder: Path) -> Any:
+        import torch
+
+        from progpo.policy import qwen2
+
+        # On an accelerator transformers' own model is used: what computes on the other is for the processor.
+        lean = not stock and qwen2.loadable(folder) and not torch.accelerator.is_available()
+        return (qwen2.load if lean else _load_stock)(folder, dtype or torch.float32).eval()
+
+    return _load(path, strict, load_model)
+
+
+def load_reader(path: Path, strict: bool = True) -> Policy:
+    """Load a policy as `load_policy` does, but without its weights: what others compute with is just read and parsed.
+
+    Its model has no more than `config` and `generation_config`.
+    """
+
+    def read_configs(folder: Path) -> Any:
+        files = (folder / "config.json", folder / "generation_config.json")
+        configs = [json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {} for file in files]
+        return SimpleNamespace(config=SimpleNamespace(**configs[0]), generation_config=SimpleNamespace(**configs[1]))
+
+    return _load(path, strict, read_configs)
+
+
+def _load(path: Path, strict: bool, load_model: Callable[[Path], Any]) -> Policy:
+    from safetensors import SafetensorError
 
     folder = folder_of(path)
     if not folder.is_dir():
@@ -225,14 +251,12 @@ def load_policy(path: Path, strict: bool = True, dtype: "torch.dtype | None" = N
         if name not in digests:
             raise ProgpoError(f"{folder}: no {what} ({name}) in this policy; rerun the stage that makes it")
     try:
-        # On an accelerator transformers' own model is used: what computes on the other is for the processor.
-        lean = not stock and qwen2.loadable(folder) and not torch.accelerator.is_available()
-        model = (qwen2.load if lean else _load_stock)(folder, dtype or torch.float32)
+        model = load_model(folder)
         tokenizer = LoadedTokenizer(folder)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ProgpoError(f"{folder}: not a checkpoint that can be loaded: {_line(error)}") from None
     return Policy(
-        model.eval(),
+        model,
         tokenizer,
         settings,
         _combine(digests, MODEL_FILES + TOKENIZER_FILES),

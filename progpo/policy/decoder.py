@@ -35,7 +35,8 @@ class Decoder:
         with torch.no_grad():
             self._embedding = base.embed_tokens.weight.float()
             # (limit, 1, D) each, the D/2 angles twice.
-            angles = base.rotary_emb(torch.empty(0), torch.arange(limit)[None])
+            positions = torch.arange(limit, device=self._embedding.device)
+            angles = base.rotary_emb(positions.float(), positions[None])
             self._cos, self._sin = (item[0, :, None, : item.shape[-1] // 2].float() for item in angles)
             self._layers = [_Layer(layer, dtype) for layer in base.layers]
             output = model.get_output_embeddings().weight.float()

@@ -1,10 +1,10 @@
 """Playing episodes with a policy, many at once.
 
 A finished episode leaves at once and a queued one takes its place: memory is bounded by `batch`, and nothing waits
-for the slowest episode but the end of the queue. Each trajectory draws from a random stream of its own, so that which
-others it is played beside changes no random number.
+for the slowest episode but the end of the queue. What computes the responses is a backend (`progpo.policy.backends`).
 """
 
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,16 +13,11 @@ from typing import Any
 
 from envs import Task, listed_commands, was_valid
 from progpo.errors import ProgpoError
+from progpo.policy.backends.base import Answer, Backend, Turn
 from progpo.policy.checkpoint import Policy
-from progpo.policy.precision import compute_dtype
-from progpo.policy.rendering import Renderer, make_renderer
-from progpo.policy.sampler import Sampler
+from progpo.policy.rendering import Renderer
 from progpo.progress import Progress
-from progpo.seeds import stream
 from progpo.trajectories.records import Step, Trajectory
-
-#: Random numbers drawn at once, for one trajectory.
-BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -74,18 +69,41 @@ def play(
     precision: str = "float32",
     label: str = "play",
 ) -> list[Trajectory]:
+    """Play episodes to their ends with the project's own sampler (`progpo.policy.backends.own`).
+
+    Args:
+        policy: with its weights.
+        temperature: of sampling; 0: greedy.
+        precision: of the forward pass: "float32", "bfloat16" or "auto".
+        The rest: see `play_with`.
+    """
+    from progpo.policy.backends.own import OwnSampler
+
+    with OwnSampler(policy, temperature, precision) as backend:
+        return play_with(backend, episodes, make_environment, batch=batch, seed=seed, iteration=iteration, label=label)
+
+
+def play_with(
+    backend: Backend,
+    episodes: Sequence[Episode],
+    make_environment: Callable[[], Any],
+    *,
+    batch: int,
+    seed: int,
+    iteration: int,
+    label: str = "play",
+) -> list[Trajectory]:
     """Play episodes to their ends.
 
     An ill-formed or inadmissible action is executed as it is (an environment answers that nothing happens) and
     recorded as not valid. An episode whose context would grow too long is truncated there.
 
     Args:
+        backend: the policy, and what computes its responses.
         episodes: what to play.
         make_environment: makes an environment; one is made for each slot.
-        temperature: of sampling; 0: greedy.
         batch: episodes at once.
         seed, iteration: with an episode's group and trajectory, the key of its random stream.
-        precision: of the forward pass: "float32", "bfloat16" or "auto".
         label: of the progress on stderr.
 
     Returns:
@@ -94,43 +112,34 @@ def play(
     Raises:
         ProgpoError: a task whose first prompt is longer than the context, or a policy whose logits are not finite.
     """
-    renderer = make_renderer(policy)
-    dtype = compute_dtype(precision)
-    sampler = Sampler(
-        policy.model,
-        min(batch, len(episodes)),
-        policy.settings.max_context_tokens,
-        temperature,
-        autocast=None if dtype == policy.model.dtype else dtype,
-        name=f"policy {policy.fingerprint[:12]}".rstrip(),
-    )
     queue, tally = deque(episodes), Tally()
     idle: list[Any] = []
-    players: list[_Player] = []
+    live: dict[tuple[int, int, int, int], _Player] = {}
     finished: list[Trajectory] = []
+    backend.begin(min(batch, len(episodes)))
     try:
         with Progress(label, len(episodes), "episodes") as progress:
-            while queue or players:
-                while queue and len(players) < batch:
+            while queue or live:
+                while queue and len(live) < batch:
+                    episode = queue.popleft()
                     environment = idle.pop() if idle else make_environment()
-                    sampler.cache.open()
-                    players.append(_Player(queue.popleft(), environment, renderer, seed, iteration))
-                for row, player in enumerate(players):
-                    sampler.cache.rewind(row, player.kept)
-                logits = sampler.logits([player.unread for player in players])
-                tokens, logprobs = sampler.choose(logits, [player.draw() for player in players])
-                for row in reversed(range(len(players))):
-                    player = players[row]
-                    if player.advance(tokens[row], logprobs[row], tally):
-                        sampler.cache.close(row)
-                        last = players.pop()
-                        if last is not player:
-                            players[row] = last
-                        idle.append(player.environment)
-                        finished.append(player.trajectory)
-                progress.update(tally.episodes, tally.describe, tally.tokens, now=not (queue or players))
+                    key = (seed, iteration, episode.group, episode.trajectory)
+                    live[key] = _Player(episode, environment, backend.renderer, key)
+                    backend.ask(live[key].turn)
+                for answer in backend.answers():
+                    if not all(map(math.isfinite, answer.logprobs)):
+                        raise backend.diverged()
+                    key = answer.turn.key
+                    player = live[key]
+                    if not player.act(answer, tally):
+                        backend.ask(player.turn)
+                        continue
+                    backend.leave(key)
+                    idle.append(live.pop(key).environment)
+                    finished.append(player.trajectory)
+                progress.update(tally.episodes, tally.describe, tally.tokens, now=not (queue or live))
     finally:
-        for environment in [*idle, *(player.environment for player in players)]:
+        for environment in [*idle, *(player.environment for player in live.values())]:
             environment.close()
     if tally.overflowed:
         print(
@@ -146,24 +155,18 @@ class _Player:
 
     Attributes:
         trajectory: so far.
-        unread: tokens that the model has not read: what it shall read next.
-        kept: tokens before them that it need not read again.
+        turn: that waits for its response.
     """
 
     episode: Episode
     environment: Any
     renderer: Renderer
-    seed: int
-    iteration: int
+    key: tuple[int, int, int, int]
     trajectory: Trajectory = field(init=False)
-    unread: list[int] = field(init=False)
-    kept: int = 0
+    turn: Turn = field(init=False)
 
     def __post_init__(self) -> None:
         task = self.episode.task
-        key = (self.seed, self.iteration, self.episode.group, self.episode.trajectory)
-        self._random = stream("sample", *key)
-        self._uniforms: list[float] = []
         self._observation, self._info = self.environment.reset(options=dict(task.options))
         self.trajectory = Trajectory(self.episode.group, self.episode.trajectory, task.id, task.task_type)
         self._history: list[tuple[str, str]] = []
@@ -173,34 +176,17 @@ class _Player:
                 f"policy.max_context_tokens: task {task.id} begins with {len(context)} tokens, and a response may take "
                 f"{self.renderer.response_limit}; set it to {len(context) + self.renderer.response_limit} or more"
             )
-        self._context = self.unread = context
+        self._context = context
         self._cut = 0 if self.renderer.layout == "window" else None
-        self._response: list[int] = []
-        self._logprobs: list[float] = []
-        #: Tokens of the whole conversation (append), of prompt and response (window).
-        self._length = len(context)
+        self.turn = Turn(self.key, 0, list(context))
 
-    def draw(self) -> float:
-        """Return the next number of the trajectory's random stream."""
-        if not self._uniforms:
-            self._uniforms = self._random.random(BLOCK)[::-1].tolist()
-        return self._uniforms.pop()
-
-    def advance(self, token: int, logprob: float, tally: Tally) -> bool:
-        """Take the token that was sampled; return whether the episode is over."""
-        self.kept += len(self.unread)
-        self._response.append(token)
-        self._logprobs.append(logprob)
-        self._length += 1
-        ended = token in self.renderer.end_ids
-        if not ended and len(self._response) < self.renderer.response_limit:
-            self.unread = [token]
-            return False
-        over = self._act()
+    def act(self, answer: Answer, tally: Tally) -> bool:
+        """Take the response to the turn; return whether the episode is over. If not, a new turn waits."""
+        over = self._act(answer)
         tally.steps += 1
         tally.read += len(self._context)
-        tally.sampled += len(self._response)
-        if not over and not self._go_on(ended):
+        tally.sampled += len(answer.tokens)
+        if not over and not self._go_on(answer.tokens):
             self.trajectory.steps[-1].truncated = over = True
             tally.overflowed += 1
         if over:
@@ -209,10 +195,10 @@ class _Player:
             tally.episodes += 1
         return over
 
-    def _act(self) -> bool:
+    def _act(self, answer: Answer) -> bool:
         """Execute the response in the environment and record the step; return whether the episode is over."""
         before, info = self._observation, self._info
-        action, formed = self.renderer.parse(self._response)
+        action, formed = self.renderer.parse(answer.tokens)
         self._observation, reward, terminated, truncated, self._info = self.environment.step(action)
         self.trajectory.steps.append(
             Step(
@@ -227,28 +213,28 @@ class _Player:
                 next_state_key=self._info.get("state_key"),
                 context_tokens=self._context,
                 history_cut=self._cut,
-                response_tokens=self._response,
-                response_logprobs=self._logprobs,
+                response_tokens=answer.tokens,
+                response_logprobs=answer.logprobs,
             )
         )
         self._history.append((before, action))
         return terminated or truncated
 
-    def _go_on(self, ended: bool) -> bool:
-        """Prepare the next context; return whether there is room for it and for a response."""
-        admissible = listed_commands(self._info)
+    def _go_on(self, response: Sequence[int]) -> bool:
+        """Prepare the next turn; return whether there is room for its context and for a response."""
+        admissible, prompt = listed_commands(self._info), self.turn.prompt
         if self.renderer.layout == "append":
-            context = self.renderer.turn(self._observation, admissible, ended)
-            # The token sampled last was never read.
-            self.unread = [self._response[-1], *context]
+            context = self.renderer.turn(self._observation, admissible, response[-1] in self.renderer.end_ids)
+            prompt += response
+            shared = len(prompt)
+            prompt += context
         else:
             context, self._cut = self.renderer.window(self._history, self._observation, admissible)
-            self.kept = _shared_prefix(self._context, context[:-1])
-            self.unread = context[self.kept :]
-            self._length = 0
-        self._length += len(context)
-        self._context, self._response, self._logprobs = context, [], []
-        return self._length <= self.renderer.context_limit
+            shared = _shared_prefix(prompt, context[:-1])
+            prompt = list(context)
+        self._context = context
+        self.turn = Turn(self.key, self.turn.step + 1, prompt, shared)
+        return len(prompt) <= self.renderer.context_limit
 
 
 def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""In which number format the forward passes compute."""
+"""Where the forward passes compute, and in which number format."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,15 @@ if TYPE_CHECKING:
     import torch
 
 
+def compute_device() -> "torch.device":
+    """Return the GPU where there is one (CUDA or ROCm), else the processor."""
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def compute_dtype(precision: str) -> "torch.dtype":
-    """Return the dtype of a `precision` setting; "auto": bfloat16 where the processor multiplies it natively."""
+    """Return the dtype of a `precision` setting; "auto": bfloat16 where GPU or processor multiply it natively."""
     import torch
 
     if precision == "auto":

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from progpo.settings.base import Settings
+from progpo.settings.sampling import SamplingSettings
 
 Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -156,7 +157,7 @@ class DynamicSettings(Settings):
     rounds: Count = 2
 
 
-class RolloutSettings(Settings):
+class RolloutSettings(SamplingSettings):
     """How trajectories are sampled for training.
 
     Attributes:
@@ -164,26 +165,21 @@ class RolloutSettings(Settings):
         group_size: trajectories a group.
         shards: jobs that an iteration's groups are divided among.
         temperature: of sampling, 0.001 to 100; log-probabilities are recorded at it.
-        batch: most episodes played at once; bounds the memory of the KV cache.
         save_groups: groups between saved progress within a shard; null: the shard is one piece.
         sampling: how an iteration's tasks are drawn, by what the arm's earlier iterations showed of them: "uniform":
             each once before one comes again; "learnable": likelier where success is neither sure nor hopeless;
             "hard": likelier where success is rare. See `progpo.curriculum`.
         dynamic: replace groups without signal; null: keep them.
-        precision: of the forward pass.
-        threads: of torch, each shard.
+        The rest: see `SamplingSettings`.
     """
 
     tasks: Count = 16
     group_size: Annotated[int, Field(ge=1)] = 8
     shards: Count = 2
     temperature: Annotated[float, Field(ge=LEAST_TEMPERATURE, le=MOST_TEMPERATURE)] = 1.0
-    batch: Count = 64
     save_groups: Count | None = None
     sampling: Literal["uniform", "learnable", "hard"] = "uniform"
     dynamic: DynamicSettings | None = None
-    precision: Precision = "float32"
-    threads: Count = 1
 
     @model_validator(mode="after")
     def _coherent(self) -> "RolloutSettings":
@@ -223,7 +219,7 @@ class UpdateSettings(Settings):
     threads: Count = 1
 
 
-class EvaluationSettings(Settings):
+class EvaluationSettings(SamplingSettings):
     """How policies are judged: every listed task once for each evaluation seed.
 
     Attributes:
@@ -232,7 +228,7 @@ class EvaluationSettings(Settings):
         seeds: of sampling.
         tasks: at most so many tasks a split, evenly over the list; null: all.
         confidence: of the intervals (Wilson).
-        batch, precision, threads: as in rollouts.
+        The rest: see `SamplingSettings`.
     """
 
     splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("valid_seen", "valid_unseen")
@@ -240,9 +236,6 @@ class EvaluationSettings(Settings):
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
     tasks: Count | None = None
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    batch: Count = 64
-    precision: Precision = "float32"
-    threads: Count = 1
 
     @model_validator(mode="after")
     def _coherent(self) -> "EvaluationSettings":
@@ -275,14 +268,15 @@ class EvaluationSection(EvaluationSettings):
         return EvaluationSettings(**self.model_dump(include=set(EvaluationSettings.model_fields)))
 
 
-class ValidationSection(Settings):
+class ValidationSection(SamplingSettings):
     """The `validation` section of a config: evaluation during training, to watch it and to choose by.
 
     Attributes:
         every: validate each arm's iterations `every`, 2 `every`, ... and the last, and each seed's warm-up; null:
             none.
         split: whose tasks are played; best none that is reported on.
-        tasks, temperature, seeds, batch, precision, threads: as in `EvaluationSettings`.
+        tasks, temperature, seeds: as in `EvaluationSettings`.
+        The rest: see `SamplingSettings`.
     """
 
     every: Count | None = None
@@ -290,9 +284,6 @@ class ValidationSection(Settings):
     tasks: Count | None = None
     temperature: Annotated[float, Field(ge=0, le=MOST_TEMPERATURE)] = 0.4
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
-    batch: Count = 64
-    precision: Precision = "float32"
-    threads: Count = 1
 
     @model_validator(mode="after")
     def _coherent(self) -> "ValidationSection":

@@ -10,7 +10,8 @@ from typing import Any
 from envs import Task
 from progpo.artifacts import clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import SETTINGS_FILE, load_policy
+from progpo.policy.backends import open_backend
+from progpo.policy.checkpoint import SETTINGS_FILE
 from progpo.results import BEST, read_json
 from progpo.settings.experiment import EvaluateStage
 from progpo.stages.rollout import check_tasks
@@ -36,36 +37,31 @@ def run(settings: EvaluateStage, tasks: Path, policy: Path, output: Path, summar
         strict: whether inputs must have manifests.
 
     Raises:
-        ProgpoError: damaged inputs, or no task of a split.
+        ProgpoError: damaged inputs, no task of a split, or a backend that is missing or cannot hold the policy.
         EnvironmentDataError: a game that cannot be played.
     """
     evaluation = settings.evaluation
     source = check_tasks(tasks, strict)
     listed = [task for split in evaluation.splits for task in _thin(load_tasks(tasks, split), evaluation.tasks)]
     policy = _best_policy(policy, strict) if policy.name == BEST else policy
-    loaded = load_policy(policy, strict)
-    clean_partial(output)
-    clean_partial(summary)
+    from progpo.policy.play import Episode, play_with
 
-    import torch
-
-    from progpo.policy.play import Episode, play
-
-    torch.set_num_threads(evaluation.threads)
     trajectories: list[Trajectory] = []
-    for number, seed in enumerate(evaluation.seeds):
-        # No iteration of training is 0: these random numbers are no rollout's.
-        trajectories += play(
-            loaded,
-            [Episode(group, number, task) for group, task in enumerate(listed)],
-            settings.environment.make,
-            temperature=evaluation.temperature,
-            batch=evaluation.batch,
-            seed=seed,
-            iteration=0,
-            precision=evaluation.precision,
-            label=f"evaluate: seed {seed}",
-        )
+    with open_backend(policy, evaluation, evaluation.temperature, strict) as backend:
+        loaded, facts = backend.policy, backend.facts()
+        clean_partial(output)
+        clean_partial(summary)
+        for number, seed in enumerate(evaluation.seeds):
+            # No iteration of training is 0: these random numbers are no rollout's.
+            trajectories += play_with(
+                backend,
+                [Episode(group, number, task) for group, task in enumerate(listed)],
+                settings.environment.make,
+                batch=evaluation.batch,
+                seed=seed,
+                iteration=0,
+                label=f"evaluate: seed {seed}",
+            )
     recorded = settings.model_dump(mode="json")
     metadata = Metadata(
         kind="evaluation",
@@ -85,7 +81,7 @@ def run(settings: EvaluateStage, tasks: Path, policy: Path, output: Path, summar
         recorded,
         files=[output, summary],
         inputs=[source, recorded_input(policy, SETTINGS_FILE)],
-        facts={"fingerprint": loaded.fingerprint, "seeds": list(evaluation.seeds)},
+        facts={**facts, "fingerprint": loaded.fingerprint, "seeds": list(evaluation.seeds)},
     )
     for split, found in results["splits"].items():
         print(

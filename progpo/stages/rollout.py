@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envs import Task
 from progpo import __version__
@@ -16,7 +16,8 @@ from progpo.advantages.metrics import SUCCESS, Dropped
 from progpo.artifacts import check, clean_partial, recorded_input, sha256, write_json, write_manifest
 from progpo.curriculum import choose_tasks, replacements, without_signal
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy
+from progpo.policy.backends import open_backend
+from progpo.policy.checkpoint import SETTINGS_FILE
 from progpo.results import read_json
 from progpo.settings.experiment import RolloutStage
 from progpo.tasks import TASK_LIST, load_tasks
@@ -24,6 +25,9 @@ from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
+
+if TYPE_CHECKING:
+    from progpo.policy.backends.base import Backend
 
 SPLIT = "train"
 #: What the progress was made from, beside it.
@@ -61,7 +65,8 @@ def run(
             `rollout.sampling` is not "uniform".
 
     Raises:
-        ProgpoError: damaged inputs, no train tasks, no such shard, or not the history of all earlier iterations.
+        ProgpoError: damaged inputs, no train tasks, no such shard, not the history of all earlier iterations, or a
+            backend that is missing or cannot hold the policy.
         EnvironmentDataError: a game that cannot be played.
     """
     sampling = settings.rollout
@@ -75,32 +80,35 @@ def run(
     chosen = choose_tasks(every, sampling.sampling, known, seed, iteration, sampling.tasks)
     spare = replacements(every, chosen, sampling.sampling, known, seed, iteration) if sampling.dynamic else []
     first, end = (sampling.tasks * number // sampling.shards for number in (shard, shard + 1))
-    loaded = load_policy(policy, strict)
-    clean_partial(output)
-    metadata = Metadata(
-        kind="rollout",
-        policy=loaded.fingerprint,
-        tokenizer=loaded.tokenizer_fingerprint,
-        settings=settings.model_dump(mode="json"),
-        seed=seed,
-        iteration=iteration,
-        shard=shard,
-        shards=sampling.shards,
-        layout=loaded.settings.resolved_layout,
-        temperature=sampling.temperature,
-    )
-    rollout = _Rollout(settings, loaded, chosen, spare, metadata)
-    progress = output.with_name(f"{output.name}.progress")
-    if sampling.save_groups is None:
-        trajectories, dropped = rollout.play(range(first, end))
-    else:
-        made_from = {
-            "metadata": asdict(metadata),
-            "tasks": sha256(source),
-            "history": sorted(map(sha256, history)),
-            "version": __version__,
-        }
-        trajectories, dropped = rollout.play_with_progress(range(first, end), sampling.save_groups, progress, made_from)
+    with open_backend(policy, sampling, sampling.temperature, strict) as backend:
+        loaded = backend.policy
+        clean_partial(output)
+        metadata = Metadata(
+            kind="rollout",
+            policy=loaded.fingerprint,
+            tokenizer=loaded.tokenizer_fingerprint,
+            settings=settings.model_dump(mode="json"),
+            seed=seed,
+            iteration=iteration,
+            shard=shard,
+            shards=sampling.shards,
+            layout=loaded.settings.resolved_layout,
+            temperature=sampling.temperature,
+        )
+        rollout = _Rollout(settings, backend, chosen, spare, metadata)
+        progress = output.with_name(f"{output.name}.progress")
+        if sampling.save_groups is None:
+            trajectories, dropped = rollout.play(range(first, end))
+        else:
+            made_from = {
+                "metadata": asdict(metadata),
+                "tasks": sha256(source),
+                "history": sorted(map(sha256, history)),
+                "version": __version__,
+            }
+            groups, size = range(first, end), sampling.save_groups
+            trajectories, dropped = rollout.play_with_progress(groups, size, progress, made_from)
+        facts = backend.facts()
     if sampling.dynamic:
         print(f"rollout: {len(dropped)} groups without signal were replaced", file=sys.stderr)
     write_shard(output, trajectories, replace(metadata, dropped=dropped))
@@ -111,6 +119,7 @@ def run(
         files=[output],
         inputs=[source, recorded_input(policy, SETTINGS_FILE), *history],
         facts={
+            **facts,
             "fingerprint": loaded.fingerprint,
             "seed": seed,
             "iteration": iteration,
@@ -148,7 +157,7 @@ def _read_history(paths: Sequence[Path], sampling: str, iteration: int, strict: 
 @dataclass(frozen=True)
 class _Rollout:
     settings: RolloutStage
-    policy: Policy
+    backend: "Backend"
     tasks: Sequence[Task]
     spare: Sequence[Task]
     metadata: Metadata
@@ -177,12 +186,9 @@ class _Rollout:
 
     def _play(self, groups: Mapping[int, Task], turn: int) -> dict[int, list[Trajectory]]:
         """Play one group of each task; replacements draw from streams of their own."""
-        import torch
-
-        from progpo.policy.play import Episode, play
+        from progpo.policy.play import Episode, play_with
 
         sampling = self.settings.rollout
-        torch.set_num_threads(sampling.threads)
         shift = turn * len(self.tasks)
         episodes = [
             Episode(group + shift, number, task)
@@ -190,15 +196,13 @@ class _Rollout:
             for number in range(sampling.group_size)
         ]
         played: dict[int, list[Trajectory]] = {group: [] for group in groups}
-        for trajectory in play(
-            self.policy,
+        for trajectory in play_with(
+            self.backend,
             episodes,
             self.settings.environment.make,
-            temperature=sampling.temperature,
             batch=sampling.batch,
             seed=self.metadata.seed,
             iteration=self.metadata.iteration,
-            precision=sampling.precision,
             label="rollout",
         ):
             trajectory.group -= shift

@@ -14,7 +14,14 @@ import envs
 from progpo.errors import ProgpoError
 from progpo.settings import load_json
 from progpo.settings.advantages import AdvantageSettings
-from progpo.settings.experiment import RolloutStage, TasksStage, WarmupStage, load_experiment, validated_iterations
+from progpo.settings.experiment import (
+    EvaluateStage,
+    RolloutStage,
+    TasksStage,
+    WarmupStage,
+    load_experiment,
+    validated_iterations,
+)
 from progpo.settings.stages import UpdateSettings
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +45,9 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"rollout": {"temperature": "hot"}}, ["rollout.temperature", "'hot'"]),
         ({"rollout": {"temperature": 1e-9}}, ["rollout.temperature", "0.001"]),
         ({"rollout": {"temperature": 1e9}}, ["rollout.temperature", "100"]),
+        ({"rollout": {"backend": "transformers"}}, ["rollout.backend", "'progpo', 'vllm' or 'endpoint'"]),
+        ({"rollout": {"backend": "endpoint"}}, ["rollout", "endpoint", "urls"]),
+        ({"evaluation": {"endpoint": {"urls": ["gpu01:8000"]}}}, ["evaluation.endpoint.urls", "http://gpu01:8000"]),
         ({"evaluation": {"temperature": 1e-9}}, ["evaluation", "temperature", "0.001", "greedy"]),
         ({"evaluation": {"temperature": 1e9}}, ["evaluation.temperature", "100"]),
         ({"evaluation": {"seeds": [3, 3]}}, ["evaluation", "seeds", "twice"]),
@@ -142,6 +152,15 @@ def test_stage_settings_are_what_the_commands_read() -> None:
     assert load_json(WarmupStage, experiment.stage("warmup")).policy == experiment.policy
     assert load_json(UpdateSettings, experiment.stage("update")) == experiment.update
     assert load_json(AdvantageSettings, experiment.stage("advantages", "grpo")) == experiment.arms["grpo"]
+
+
+@pytest.mark.parametrize(("stage", "section"), [("evaluate", "evaluation"), ("validate", "validation")])
+def test_evaluations_have_backends_of_their_own(stage: str, section: str) -> None:
+    given = {"backend": "endpoint", "batch": 3, "endpoint": {"urls": ["http://gpu01:8000"], "wait": 9}}
+    experiment = load_experiment({**MINIMAL, section: given})
+    read = load_json(EvaluateStage, experiment.stage(stage)).evaluation
+    assert (read.backend, read.batch, read.endpoint.wait) == ("endpoint", 3, 9)
+    assert load_json(RolloutStage, experiment.stage("rollout")).rollout.backend == "progpo"
 
 
 def test_a_stage_without_settings_has_the_defaults() -> None:

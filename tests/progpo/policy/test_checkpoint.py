@@ -112,7 +112,8 @@ def test_loading_and_sampling_import_nothing_slow(scratch, tmp_path):
     folder = save(scratch, tmp_path / "policy")
     code = (
         "import sys; from pathlib import Path; from progpo.policy.checkpoint import load_policy;"
-        "from progpo.policy.play import make_renderer, Sampler;"
+        "from progpo.policy.backends.own import OwnSampler; from progpo.policy.rendering import make_renderer;"
+        "from progpo.policy.sampler import Sampler;"
         f"policy = load_policy(Path({str(folder)!r})); make_renderer(policy);"
         "sampler = Sampler(policy.model, 1, 64, 1.0); sampler.cache.open(); sampler.logits([[1, 2]]);"
         "assert 'torch' in sys.modules;"

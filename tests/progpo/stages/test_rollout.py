@@ -89,22 +89,22 @@ def test_saved_progress_is_taken_up_to_the_same_bytes(made, tmp_path, monkeypatc
     assert not (tmp_path / "whole.parquet.progress").exists()
 
     played = []
-    usual = playing.play
+    usual = playing.play_with
 
-    def dying(policy, episodes, *args, **kwargs):
+    def dying(backend, episodes, *args, **kwargs):
         if len(played) == 2:
             raise KeyboardInterrupt
         played.append({episode.group for episode in episodes})
-        return usual(policy, episodes, *args, **kwargs)
+        return usual(backend, episodes, *args, **kwargs)
 
-    monkeypatch.setattr(playing, "play", dying)
+    monkeypatch.setattr(playing, "play_with", dying)
     output = tmp_path / "resumed.parquet"
     with pytest.raises(KeyboardInterrupt):
         run(made, output, **options)
     assert not output.exists()
     (tmp_path / "resumed.parquet.123.partial").write_bytes(b"half")
     monkeypatch.setattr(
-        playing, "play", lambda policy, episodes, *a, **k: played.append(0) or usual(policy, episodes, *a, **k)
+        playing, "play_with", lambda backend, episodes, *a, **k: played.append(0) or usual(backend, episodes, *a, **k)
     )
     run(made, output, **options)
     assert len(played) == 4
@@ -129,16 +129,16 @@ def test_progress_of_another_making_is_not_taken(made, tmp_path, capsys):
 def outcomes(monkeypatch, scores: dict[str, tuple[float, float]]) -> list[list]:
     """Let the two trajectories of a group end as their task says, else alike in failure; return what was played."""
     played = []
-    usual = playing.play
+    usual = playing.play_with
 
-    def judged(policy, episodes, *args, **kwargs):
+    def judged(backend, episodes, *args, **kwargs):
         played.append(episodes)
-        found = usual(policy, episodes, *args, **kwargs)
+        found = usual(backend, episodes, *args, **kwargs)
         for item in found:
             item.outcome = item.score = scores.get(item.task, (0.0, 0.0))[item.trajectory]
         return found
 
-    monkeypatch.setattr(playing, "play", judged)
+    monkeypatch.setattr(playing, "play_with", judged)
     return played
 
 
