@@ -1,6 +1,6 @@
 """Time a rollout of the default policy beside vLLM on the processor: `python -m benchmarks.rollout.vllm`.
 
-Run it in an environment that has both (see "Beside vLLM" in docs/performance.md). Both players are processes of their
+Run it in an environment that has both (docs/vllm.md). Both players are processes of their
 own in either precision, which load everything and play once before they are timed; then they take turns. A token is
 counted once, however often a way reads it again; CPU time is that of a process and its children.
 """
@@ -25,16 +25,12 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rollout.engine import DRIVERS, open_llm, sampling
-from benchmarks.rollout.peers import Played
-from benchmarks.rollout.workload import WARMUP_TOKENS, Workload, make_policy, make_workload
-from progpo.policy import play as playing
-from progpo.policy.rendering import make_renderer
+from benchmarks.rollout.workload import WARMUP_TOKENS, make_policy, make_workload
+from progpo.policy.backends import open_backend
+from progpo.policy.play import play_with
+from progpo.settings.stages import RolloutSettings
 
-MISSING = (
-    'vllm is not installed here; make an environment for it with the commands under "Beside vLLM" in '
-    "docs/performance.md, and run this there"
-)
+MISSING = "vllm is not installed here; make an environment for it as docs/vllm.md tells, and run this there"
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -62,11 +58,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--eager", action="store_true", help="do not let vLLM compile the model")
-    parser.add_argument(
-        "--driver", choices=DRIVERS, default="steps", help="whether episodes wait for each other's turns"
-    )
-    parser.add_argument("--engine-process", action="store_true", help="let vLLM's engine run in processes of its own")
-    parser.add_argument("--no-logprobs", action="store_true", help="do not ask vLLM for log-probabilities")
     parser.add_argument("--warmup-tokens", type=int, default=WARMUP_TOKENS)
     parser.add_argument("--policy", type=Path, help="a policy folder, with --tasks: instead of a fresh one")
     parser.add_argument("--tasks", type=Path, help="a task folder")
@@ -74,11 +65,8 @@ def main() -> None:
     given = parser.parse_args()
     if find_spec("vllm") is None:
         sys.exit(MISSING)
-    # Read when torch and vLLM are imported, which the processes started below do.
+    # Read when torch is imported, which the processes started below do.
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = str(int(given.engine_process))
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    os.environ.update(VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1")
     runs: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         if given.policy is None or given.tasks is None:
@@ -122,8 +110,31 @@ def _started(side: Side) -> Iterator[Callable[[Any], Any]]:
 
 def _serve(side: Side, pipe: Connection) -> None:
     given = side.given
+    settings = RolloutSettings(
+        backend="vllm" if side.vllm else "progpo",
+        batch=given.batch,
+        precision=side.precision,
+        threads=given.threads,
+        vllm={"eager": given.eager},
+    )
+    # First: it loads vLLM, which wants to be imported before all else that computes.
+    backend = open_backend(given.policy, settings, given.temperature, strict=False)
     work = make_workload(Path(), given.policy, given.tasks, given.episodes, given.warmup_tokens)
-    play = (_vllm if side.vllm else _progpo)(side, work)
+
+    def play(number: int) -> dict[str, int]:
+        played = play_with(
+            backend,
+            work.episodes,
+            work.make_environment,
+            batch=given.batch,
+            seed=number,
+            iteration=1,
+            label=side.name,
+        )
+        steps = [step for trajectory in played for step in trajectory.steps]
+        tokens = sum(len(step.context_tokens) + len(step.response_tokens) for step in steps)
+        return {"tokens": tokens, "steps": len(steps), "episodes": len(played)}
+
     play(0)
     pipe.send("ready")
     while True:
@@ -132,43 +143,8 @@ def _serve(side: Side, pipe: Connection) -> None:
         except EOFError:
             return
         started, watch = _cpu(), time.perf_counter()
-        played = play(number)
-        wall = time.perf_counter() - watch
-        done = {"tokens": played.tokens, "steps": played.steps, "episodes": played.episodes}
-        pipe.send({"cpu": _cpu() - started, "wall": wall, **done})
-
-
-def _progpo(side: Side, work: Workload) -> Callable[[int], Played]:
-    def play(number: int) -> Played:
-        trajectories = playing.play(
-            work.policy,
-            work.episodes,
-            work.make_environment,
-            temperature=side.given.temperature,
-            batch=side.given.batch,
-            seed=number,
-            iteration=1,
-            precision=side.precision,
-            label=side.name,
-        )
-        steps = [step for trajectory in trajectories for step in trajectory.steps]
-        tokens = sum(len(step.context_tokens) + len(step.response_tokens) for step in steps)
-        return Played(len(trajectories), len(steps), tokens)
-
-    return play
-
-
-def _vllm(side: Side, work: Workload) -> Callable[[int], Played]:
-    given = side.given
-    llm = open_llm(given.policy, work.policy.settings, given.batch, side.precision, given.eager)
-    asked = sampling(make_renderer(work.policy), given.temperature, not given.no_logprobs)
-
-    def play(number: int) -> Played:
-        # What an earlier run left in the prefix cache would be found again.
-        llm.reset_prefix_cache()
-        return DRIVERS[given.driver](llm, asked, work.policy, work.episodes, work.make_environment, given.batch)
-
-    return play
+        done = play(number)
+        pipe.send({"wall": time.perf_counter() - watch, "cpu": _cpu() - started, **done})
 
 
 def _cpu() -> float:

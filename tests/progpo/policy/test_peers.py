@@ -2,69 +2,20 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import corridor
 import pytest
-import torch
 
-from benchmarks.rollout.engine import play_by_steps, play_by_turns
-from benchmarks.rollout.peers import Played, generate_each_turn, padded_cache
+from benchmarks.rollout.peers import generate_each_turn, padded_cache
 from benchmarks.rollout.vllm import MISSING, summary
-from progpo.policy.checkpoint import Policy
 from progpo.policy.play import Episode, play
-from progpo.policy.rendering import make_renderer
 
 
-class StandIn:
-    """What of vLLM's interface is used, over the stock model: greedy, a response a step, the last one asked first."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.model, self.renderer = policy.model, make_renderer(policy)
-        self.llm_engine = self
-        self.waiting: dict[str, dict[str, list[int]]] = {}
-
-    def generate(self, prompts: Sequence[dict[str, list[int]]], asked: Any, use_tqdm: bool) -> list[Any]:
-        return [self.respond("", prompt) for prompt in prompts]
-
-    def add_request(self, name: str, prompt: dict[str, list[int]], asked: Any) -> None:
-        self.waiting[name] = prompt
-
-    def step(self) -> list[Any]:
-        return [self.respond(*self.waiting.popitem())]
-
-    def respond(self, name: str, prompt: dict[str, list[int]]) -> Any:
-        tokens, ends = torch.tensor([prompt["prompt_token_ids"]]), sorted(self.renderer.end_ids)
-        found = self.model.generate(
-            input_ids=tokens,
-            attention_mask=torch.ones_like(tokens),
-            max_new_tokens=self.renderer.response_limit,
-            do_sample=False,
-            eos_token_id=ends,
-            pad_token_id=ends[0],
-        )
-        response = found[0, tokens.shape[1] :].tolist()
-        return SimpleNamespace(request_id=name, outputs=[SimpleNamespace(token_ids=response)])
-
-
-def with_stand_in(driver: Callable[..., Played]) -> Callable[..., Played]:
-    def way(
-        policy: Policy, episodes: Sequence[Episode], make: Callable[[], Any], temperature: float, batch: int
-    ) -> Played:
-        return driver(StandIn(policy), None, policy, episodes, make, batch)
-
-    return way
-
-
-WAYS = [generate_each_turn, padded_cache, with_stand_in(play_by_turns), with_stand_in(play_by_steps)]
-
-
-@pytest.mark.parametrize("way", WAYS, ids=["generate", "padded cache", "vLLM by turns", "vLLM by steps"])
+@pytest.mark.parametrize("way", [generate_each_turn, padded_cache], ids=["generate", "padded cache"])
 def test_a_peer_plays_the_same_episodes_when_greedy(scratch, tasks, way):
     policy = replace(scratch, settings=scratch.settings.model_copy(update={"max_response_tokens": 4}))
     episodes = [Episode(group, 0, task) for group, task in enumerate(tasks[:5])]
