@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from envs.base import EnvironmentDataError
-from progpo import __version__, cli_look, cli_share
-from progpo.artifacts import guard
+from progpo import __version__, cli_look, cli_share, processes
+from progpo.artifacts import folder_of, guard
 from progpo.errors import ProgpoError
 
 app = typer.Typer(
@@ -101,10 +101,14 @@ def warmup(
     shown = demonstrations or []
     guard([metrics], shown, folder=output)
     if not given.warmup.tokens:
-        adopt.run(given, seed, output, metrics)
+        if processes.place().main:
+            adopt.run(given, seed, output, metrics)
         return
     if not shown:
         raise ProgpoError("warmup: no demonstrations; name their files, or set warmup.tokens: 0 for none at all")
+    if processes.must_launch(given.warmup.processes):
+        processes.launch(given.warmup.processes, sys.argv[1:], [folder_of(output), metrics])
+        return
     run(given, shown, seed, output, metrics, strict=strict)
 
 
@@ -174,8 +178,12 @@ def update(
 
     optional = [path for path in (reference, first) if path]
     guard([metrics], [*shards, policy, advantages, *optional], folder=output)
+    given = load_json(UpdateSettings, settings)
+    if processes.must_launch(given.processes):
+        processes.launch(given.processes, sys.argv[1:], [folder_of(output), metrics])
+        return
     run(
-        load_json(UpdateSettings, settings),
+        given,
         policy,
         reference,
         shards,
@@ -312,12 +320,14 @@ def nouns(
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run(
     context: typer.Context,
-    cores: Annotated[str, typer.Option(help="As of snakemake.")] = "all",
+    cores: Annotated[
+        str | None, typer.Option(help="As of snakemake; by default all, or what a profile says.", show_default=False)
+    ] = None,
 ) -> None:
     """Run the workflow with snakemake, taking up a killed run; other arguments go to snakemake."""
     from progpo.launch import launch
 
-    raise typer.Exit(launch(["--cores", cores, *context.args]))
+    raise typer.Exit(launch(context.args, cores))
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -340,6 +350,8 @@ def _explain(error: BaseException) -> str | None:
     """Return the message for an error that the user can mend, or None."""
     if isinstance(error, ProgpoError | EnvironmentDataError):
         return str(error)
+    if lost := processes.explain(error):
+        return lost
     if "No space left on device" in str(error):
         return f"the disk is full: {error}\nremedy: free space and run again; finished artifacts are untouched"
     if isinstance(error, OSError) and error.strerror:
@@ -349,7 +361,9 @@ def _explain(error: BaseException) -> str | None:
 
 def main() -> None:
     """Run the command line; errors that a user can mend end it with one message and status 1."""
-    warnings.showwarning = lambda message, *_, **__: print(f"progpo: warning: {message}", file=sys.stderr)
+    here = processes.place()
+    who = "progpo" if here.count == 1 else f"progpo ({here})"
+    warnings.showwarning = lambda message, *_, **__: print(f"{who}: warning: {message}", file=sys.stderr)
     try:
         app()
     except Exception as error:
@@ -357,5 +371,7 @@ def main() -> None:
         if message is None:
             raise
         for line in message.splitlines():
-            print(f"progpo: error: {line}", file=sys.stderr)
+            print(f"{who}: error: {line}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        processes.leave()

@@ -1,7 +1,7 @@
 """Progress of a long stage on stderr: a bar with rate and remaining time in a terminal, plain lines elsewhere.
 
 In a terminal the bar is redrawn in place and leaves one line when it ends. In a log file, which `progpo status`
-reads from elsewhere, there is a line every so often.
+reads from elsewhere, there is a line every so often. Of several processes the first alone says it.
 """
 
 import sys
@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
+
+from progpo.processes import place
 
 #: Seconds between lines.
 REPORT_EVERY = 10.0
@@ -32,7 +34,7 @@ class Progress:
         self._started = self._reported = time.monotonic()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and place().main:
             self._bar = _bar(self._label, self._total, self._before)
             self._bar.start()
         self._started = self._reported = time.monotonic()
@@ -61,6 +63,8 @@ class Progress:
         """
         moment = time.monotonic()
         if moment - self._reported < (REPORT_EVERY if self._bar is None else REDRAW_EVERY) and not now:
+            return
+        if not place().main:
             return
         self._reported = moment
         seconds = max(moment - self._started, 1e-9)

@@ -22,6 +22,8 @@ from progpo.policy import packed
 
 #: Logits that exist at once; fits the second-level cache of a processor core, more or less.
 CHUNK_LOGITS = 1 << 19
+#: The same on an accelerator, where small products are slow: a quarter of a GiB.
+ACCELERATOR_CHUNK_LOGITS = 1 << 26
 #: Rows of a chunk at least, whatever the vocabulary.
 CHUNK_ROWS = 64
 #: The name under which transformers knows attention inside packed sequences.
@@ -131,8 +133,7 @@ def logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> Tensor:
     with torch.no_grad():
         hidden, weight = _lowered(hidden_states(model, batch), model.get_output_embeddings().weight)
         found = [
-            _Chunk(hidden[part], weight, batch.targets[part], temperature).logprobs
-            for part in _parts(len(hidden), len(weight))
+            _Chunk(hidden[part], weight, batch.targets[part], temperature).logprobs for part in _parts(hidden, weight)
         ]
     return torch.cat(found)
 
@@ -165,10 +166,12 @@ class _TotalLoss(Function):
         objective: Objective,
         entropy: bool,
     ) -> Tensor:
-        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        grad_hidden = torch.empty_like(hidden)
+        # Where adapters alone are trained, the output layer needs no gradient.
+        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         total = torch.zeros((), device=hidden.device)
         hidden, weight = _lowered(hidden, weight)
-        for part in _parts(len(hidden), len(weight)):
+        for part in _parts(hidden, weight):
             chunk = _Chunk(hidden[part], weight, targets[part], temperature, entropy)
             with torch.enable_grad():
                 losses = objective(chunk.logprobs.requires_grad_(), chunk.entropies, part)
@@ -179,14 +182,15 @@ class _TotalLoss(Function):
             grad_logits = chunk.exponentials.mul_(-slopes / chunk.normaliser)
             grad_logits = grad_logits.scatter_add_(1, targets[part, None], slopes).to(weight.dtype)
             grad_hidden[part] = torch.mm(grad_logits, weight)
-            grad_weight += torch.mm(grad_logits.t(), hidden[part])
+            if grad_weight is not None:
+                grad_weight += torch.mm(grad_logits.t(), hidden[part])
         ctx.save_for_backward(grad_hidden, grad_weight)
         return total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * grad, grad_weight * grad, None, None, None, None
+        return grad_hidden * grad, None if grad_weight is None else grad_weight * grad, None, None, None, None
 
 
 class _Chunk:
@@ -225,6 +229,8 @@ def _lowered(hidden: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return hidden.to(dtype), weight.to(dtype)
 
 
-def _parts(rows: int, vocabulary: int) -> list[slice]:
-    step = max(CHUNK_ROWS, CHUNK_LOGITS // vocabulary)
+def _parts(hidden: Tensor, weight: Tensor) -> list[slice]:
+    """Return slices of the rows whose logits are computed at once."""
+    rows, most = len(hidden), CHUNK_LOGITS if hidden.device.type == "cpu" else ACCELERATOR_CHUNK_LOGITS
+    step = max(CHUNK_ROWS, most // len(weight))
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]

@@ -35,6 +35,25 @@ def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
     return torch.expm1(difference) - difference
 
 
+def importance_weights(start: Tensor, sampled: Tensor, cap: float) -> tuple[Tensor, Tensor]:
+    """Return what makes up for a sampler whose probabilities are not the trainer's, and which of it was truncated.
+
+    The same weights in the same policy give other numbers in another engine or number format. Truncated importance
+    weights (Ionides 2008, doi 10.1198/106186008X320456) keep the gradient's expectation but for the truncation, which
+    bounds its variance.
+
+    Args:
+        start: (R,) log-probabilities by the trainer, of the policy that the update starts from.
+        sampled: (R,) those at sampling, by the sampler.
+        cap: the largest weight.
+
+    Returns:
+        (R,) min(e^(start - sampled), cap), and (R,) bool.
+    """
+    weights = torch.exp(start - sampled)
+    return weights.clamp(max=cap), weights > cap
+
+
 def token_weights(counts: np.ndarray, averaging: Averaging, constant_tokens: int) -> np.ndarray:
     """Return the weight of each token of a minibatch's trajectories, by trajectory.
 

@@ -25,16 +25,25 @@ from torch.nn import functional as F
 TILE = 192
 #: Most attention weights that one layer keeps for the backward pass; beyond, they are computed again there.
 KEPT_WEIGHTS = 1 << 24
+#: The attribute by which a model asks for gradient checkpointing.
+CHECKPOINTING = "progpo_checkpointing"
 #: Sequences in bfloat16 are lengthened to a multiple of this.
 ROUND = 16
 
 
 def supported(model: Any) -> bool:
-    """Return whether `hidden_states` computes what this model does."""
+    """Return whether `hidden_states` computes what this model does, and fast.
+
+    It is made for the processor. It reads weights without calling the modules that own them, so it cannot be had for
+    layers that have adapters, or that are gathered from several processes when called.
+    """
     config = model.config
     return (
         config.model_type == "qwen2"
         and type(model).__name__ == "Qwen2ForCausalLM"
+        and model.device.type == "cpu"
+        and not hasattr(model, "peft_config")
+        and not hasattr(model.model.layers[0], "unshard")
         and set(config.layer_types) == {"full_attention"}
         and config.hidden_act == "silu"
         and not (model.training and config.attention_dropout)
@@ -73,24 +82,45 @@ def hidden_states(model: Any, tokens: Tensor, lengths: Sequence[int], rows: Tens
         item[0, :, : size // 2].t().to(dtype).contiguous() for item in base.rotary_emb(x[None], positions[None])
     )
     last = len(base.layers) - 1
+    run = _checkpointed if getattr(model, CHECKPOINTING, False) else _layer
     for number, layer in enumerate(base.layers):
-        attention = layer.self_attn
-        projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-        # Queries are scaled through their weights: (H D + 2 K D, C) numbers, not (H D, N).
-        scales = (attention.scaling, 1.0, 1.0)
-        weight = torch.cat([item.weight * scale for item, scale in zip(projections, scales, strict=True)])
-        bias = torch.cat([item.bias * scale for item, scale in zip(projections, scales, strict=True)])
-        h = _Norm.apply(x, layer.input_layernorm.weight, layer.input_layernorm.variance_epsilon, dtype)
-        qkv = torch.addmm(bias[:, None], weight, h.t())
-        attended = _Attention.apply(qkv, cos, sin, bounds, heads, kv_heads)
-        if number == last:
-            attended, x = attended[:, rows], x[rows]
-        x = x + torch.mm(attended.t(), attention.o_proj.weight.t())
-        norm, mlp = layer.post_attention_layernorm, layer.mlp
-        h = _Norm.apply(x, norm.weight, norm.variance_epsilon, dtype)
-        gated = _Gate.apply(F.linear(h, mlp.gate_proj.weight), F.linear(h, mlp.up_proj.weight))
-        x = x + F.linear(gated, mlp.down_proj.weight)
+        x = run(layer, x, cos, sin, bounds, (heads, kv_heads), dtype, rows if number == last else None)
     return _Norm.apply(x[:wanted], base.norm.weight, base.norm.variance_epsilon, x.dtype)
+
+
+def _layer(
+    layer: Any,
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    bounds: list[int],
+    heads: tuple[int, int],
+    dtype: torch.dtype,
+    rows: Tensor | None,
+) -> Tensor:
+    """Return what a layer makes of x (N, C): (N, C), or (R, C) where rows are asked for."""
+    attention = layer.self_attn
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    # Queries are scaled through their weights: (H D + 2 K D, C) numbers, not (H D, N).
+    scales = (attention.scaling, 1.0, 1.0)
+    weight = torch.cat([item.weight * scale for item, scale in zip(projections, scales, strict=True)])
+    bias = torch.cat([item.bias * scale for item, scale in zip(projections, scales, strict=True)])
+    h = _Norm.apply(x, layer.input_layernorm.weight, layer.input_layernorm.variance_epsilon, dtype)
+    qkv = torch.addmm(bias[:, None], weight, h.t())
+    attended = _Attention.apply(qkv, cos, sin, bounds, *heads)
+    if rows is not None:
+        attended, x = attended[:, rows], x[rows]
+    x = x + torch.mm(attended.t(), attention.o_proj.weight.t())
+    norm, mlp = layer.post_attention_layernorm, layer.mlp
+    h = _Norm.apply(x, norm.weight, norm.variance_epsilon, dtype)
+    gated = _Gate.apply(F.linear(h, mlp.gate_proj.weight), F.linear(h, mlp.up_proj.weight))
+    return x + F.linear(gated, mlp.down_proj.weight)
+
+
+def _checkpointed(*arguments: Any) -> Tensor:
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(_layer, *arguments, use_reentrant=False)
 
 
 def _rounded(tokens: Tensor, lengths: Sequence[int], rows: Tensor) -> tuple[Tensor, list[int], Tensor]:

@@ -122,6 +122,41 @@ def micro_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     return passes
 
 
+def divide(lengths: Sequence[int], parts: int) -> list[int]:
+    """Divide sequences among processes so that all have about as many tokens: the longest first, to who has least.
+
+    Returns:
+        The process of each sequence, from 0.
+    """
+    load, homes = [0] * parts, [0] * len(lengths)
+    for index in sorted(range(len(lengths)), key=lambda item: (-lengths[item], item)):
+        homes[index] = min(range(parts), key=lambda part: (load[part], part))
+        load[homes[index]] += lengths[index]
+    return homes
+
+
+def passes(lengths: Sequence[int], homes: Sequence[int], here: int, budget: int, together: bool) -> list[list[int]]:
+    """Return the forward passes of one process.
+
+    Args:
+        lengths: of the sequences.
+        homes: the process of each.
+        here: whose passes are asked for.
+        budget: most tokens of a pass.
+        together: whether all processes make the same number of passes; those without a sequence left make empty ones.
+
+    Returns:
+        Indices of the sequences of each pass.
+    """
+    every = []
+    for home in range(max(homes, default=0) + 1) if together else [here]:
+        own = [index for index, other in enumerate(homes) if other == home]
+        every.append([[own[index] for index in part] for part in micro_batches([lengths[i] for i in own], budget)])
+    count = max(map(len, every))
+    mine = (every[here] if here < len(every) else []) if together else every[0]
+    return mine + [[] for _ in range(count - len(mine))]
+
+
 class _Lists:
     """A list column as numpy: `[row]` is that row's values, none for a null."""
 

@@ -16,10 +16,13 @@ from torch import Tensor
 from progpo.policy.lessons import Lesson, Lessons, batches
 from progpo.policy.logprobs import check_model, pack, total_loss
 from progpo.policy.optimisation import AdamWSettings, Optimisation, schedule
-from progpo.policy.sequences import micro_batches
+from progpo.policy.sequences import divide, passes
+from progpo.policy.team import checkpoint_layers
 from progpo.progress import Progress
 from progpo.settings.stages import WarmupSettings
 
+#: What a process computes that has no lesson left, while others have: one token, of weight 0.
+IDLE = Lesson(np.zeros(2, np.int32), np.ones(1, np.int64), np.zeros(1, bool))
 #: Points of the learning curve that are kept, about.
 CURVE_POINTS = 200
 
@@ -44,9 +47,11 @@ class Warmup:
 
     def __init__(self, model: Any, lessons: Lessons, settings: WarmupSettings) -> None:
         check_model(model)
+        if settings.gradient_checkpointing:
+            checkpoint_layers(model)
         self._lessons, self._settings = lessons, settings
         adamw = AdamWSettings(settings.learning_rate, settings.betas, settings.weight_decay, settings.max_gradient_norm)
-        self.optimisation = Optimisation(model, adamw, settings.precision)
+        self.optimisation = Optimisation(model, adamw, settings.precision, settings.strategy)
         self.done = self.consumed = 0
         self.curve: list[dict[str, float | int | None]] = []
 
@@ -91,25 +96,28 @@ class Warmup:
 
     def _accumulate(self, batch: Sequence[Lesson]) -> dict[str, float | None]:
         """Add the gradient of a batch; return its losses: the one trained on, and the means of its two parts."""
-        weights = [np.where(lesson.actions, 1.0, self._settings.observation_loss) for lesson in batch]
+        settings, optimisation = self._settings, self.optimisation
+        weights = [np.where(lesson.actions, 1.0, settings.observation_loss) for lesson in batch]
         total = sum(float(item.sum()) for item in weights)
         sums = np.zeros(2)
-        for part in micro_batches([len(lesson.tokens) for lesson in batch], self._settings.batch_tokens):
-            lessons = [batch[index] for index in part]
-            device = self.optimisation.device
+        lengths = [len(lesson.tokens) for lesson in batch]
+        homes = divide(lengths, optimisation.team.count)
+        budget = settings.pass_tokens or settings.batch_tokens
+        for part in passes(lengths, homes, optimisation.team.index, budget, together=optimisation.sharded):
+            lessons = [batch[index] for index in part] or [IDLE]
+            device = optimisation.device
             packed = pack([item.tokens for item in lessons], [item.positions for item in lessons], device)
-            scaled = np.concatenate([weights[index] for index in part]).astype(np.float32) / np.float32(total)
+            own = np.concatenate([weights[index] for index in part]) if part else np.zeros(1)
             objective = _Objective(
-                torch.from_numpy(scaled).to(device),
+                torch.from_numpy(own.astype(np.float32) / np.float32(total)).to(device),
                 torch.from_numpy(np.concatenate([item.actions for item in lessons])).to(device),
-                sums,
+                sums if part else np.zeros(2),
             )
-            with self.optimisation.autocast():
-                loss = total_loss(self.optimisation.model, packed, objective)
-            self.optimisation.backward(loss)
+            optimisation.backward(optimisation.forward(total_loss, packed, objective))
+        sums = np.array(optimisation.team.sum(sums.tolist()))
         counts = np.array([sum(int((lesson.actions == kind).sum()) for lesson in batch) for kind in (True, False)])
         means = [float(value / count) if count else None for value, count in zip(sums, counts, strict=True)]
-        loss = float((sums * [1.0, self._settings.observation_loss]).sum() / total)
+        loss = float((sums * [1.0, settings.observation_loss]).sum() / total)
         return {"loss": loss, "action_loss": means[0], "observation_loss": means[1]}
 
 

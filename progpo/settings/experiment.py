@@ -166,6 +166,8 @@ def validated_iterations(iterations: int, every: int | None) -> list[int]:
 def _check_warmup(policy: PolicySettings, warmup: WarmupSettings) -> None:
     if not warmup.tokens and policy.init == "scratch":
         raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
+    if warmup.lora and policy.init == "scratch":
+        raise ValueError("warmup.lora: a policy made from scratch must be trained whole; use `init: pretrained`")
 
 
 def _task_settings(environment: str, data: Any) -> Any:

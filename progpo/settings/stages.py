@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from progpo.settings.base import Settings
 from progpo.settings.sampling import SamplingSettings
+from progpo.settings.training import TrainingSettings
 
 Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -114,13 +115,14 @@ class PolicySettings(Settings):
         return self.max_response_tokens or (16 if self.resolved_response == "plain" else 512)
 
 
-class WarmupSettings(Settings):
+class WarmupSettings(TrainingSettings):
     """Supervised fine-tuning on the demonstrations (AdamW, linear warm-up, cosine decay).
 
     Attributes:
         tokens: stop after this many tokens were trained on (a budget of work, not of time); 0: a pretrained
             checkpoint is taken as it is.
         batch_tokens: tokens an optimiser step.
+        pass_tokens: most tokens of a forward pass (gradients accumulate); null: `batch_tokens`.
         learning_rate, min_learning_rate_ratio, warmup_steps, betas, weight_decay, max_gradient_norm: as usual.
         observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
         augment: rename objects anew at each pass, where the environment can.
@@ -131,6 +133,7 @@ class WarmupSettings(Settings):
 
     tokens: Annotated[int, Field(ge=0)] = 1_500_000
     batch_tokens: Count = 512
+    pass_tokens: Count | None = None
     learning_rate: Annotated[float, Field(gt=0, le=1)] = 3e-3
     min_learning_rate_ratio: Share = 0.05
     warmup_steps: Annotated[int, Field(ge=0)] = 100
@@ -188,7 +191,7 @@ class RolloutSettings(SamplingSettings):
         return self
 
 
-class UpdateSettings(Settings):
+class UpdateSettings(TrainingSettings):
     """The policy update: PPO's clipped surrogate with a k3 KL term to the warm-up policy, AdamW.
 
     Attributes:
@@ -201,6 +204,10 @@ class UpdateSettings(Settings):
         loss: how token losses are averaged: "token_mean" over all tokens, "sequence_mean" over the trajectories'
             means, "constant": the sum over `constant_tokens` and the number of trajectories (Dr. GRPO).
         constant_tokens: see loss.
+        old_logprobs: what the ratio is to: "rollout": the probabilities that the sampler recorded; "recompute": those
+            that the update finds for the policy it starts from, one more forward pass, and the surrogate is weighted
+            by the quotient of the two (see `progpo.policy.loss.importance_weights`).
+        importance_cap: the largest such weight.
         precision, threads: as in the warm-up.
     """
 
@@ -215,6 +222,8 @@ class UpdateSettings(Settings):
     kl: NonNegative = 0.01
     loss: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
     constant_tokens: Count = 512
+    old_logprobs: Literal["rollout", "recompute"] = "rollout"
+    importance_cap: Positive = 2.0
     precision: Precision = "float32"
     threads: Count = 1
 

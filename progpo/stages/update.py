@@ -22,17 +22,21 @@ from progpo.artifacts import (
     write_json,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, save_files, write_policy_manifest
+from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, write_policy_manifest
+from progpo.processes import place
 from progpo.results import read_metrics
 from progpo.settings.stages import UpdateSettings
 from progpo.trajectories.read import read_shards
 from progpo.trajectories.schema import Metadata
 
 if TYPE_CHECKING:
+    from progpo.policy.lora import Adapters
     from progpo.policy.update import Updater
 
 #: The optimiser's moments, and what else the next update must know.
 MOMENTS_FILE, TRAINING_FILE = "optimizer.safetensors", "training.json"
+#: In the latter, the fingerprint of the policy that adapters lie on.
+BASE = "adapter_base"
 
 
 def run(
@@ -65,46 +69,61 @@ def run(
     Raises:
         ProgpoError: inputs that are damaged or do not belong together.
     """
-    folder = folder_of(output)
-    clean_partial(folder)
-    clean_partial(metrics)
+    folder, here = folder_of(output), place()
+    if here.main:
+        clean_partial(folder)
+        clean_partial(metrics)
     policy, shards = folder_of(policy), sorted(shards)
-    given = load_policy(policy, strict)
+    # Sharding and adapters need the modules of transformers.
+    stock = bool(settings.lora) or settings.strategy == "fsdp"
+    given = load_policy(policy, strict, stock=stock)
     sequences, trajectories, metadata = _read(given, policy, shards, advantages, iteration, strict)
     temperature = metadata.temperature if metadata and metadata.temperature else 1.0
     inputs = [recorded_input(policy, SETTINGS_FILE), *shards, advantages]
+    before = _read_training(policy)
     target = None
-    if settings.kl:
-        target = _load_reference(reference, given, strict)
+    if settings.kl or (settings.lora and BASE in before):
+        target = _load_reference(reference, given, strict, stock)
         inputs.append(recorded_input(folder_of(reference), SETTINGS_FILE))
 
     import torch
 
+    from progpo.policy.trained import Trained
     from progpo.policy.update import Updater
 
     torch.set_num_threads(settings.threads)
-    before = _read_training(policy)
+    base = given.fingerprint
+    adapters = _attach(settings, given, target, policy, before, seed)
     signal = bool(settings.kl) or any(item.advantages.any() for item in sequences)
-    updater = Updater(given.model, target and target.model, settings)
+    updater = Updater(given.model, adapters or (target and target.model), settings)
     _restore(updater, policy, before)
-    print(f"update: iteration {iteration}: {trajectories} trajectories, {len(sequences)} sequences", file=sys.stderr)
+    if here.main:
+        print(
+            f"update: iteration {iteration}: {trajectories} trajectories, {len(sequences)} sequences", file=sys.stderr
+        )
     found = updater.update(sequences, trajectories, temperature, seed, iteration)
     found |= {"iteration": iteration, "temperature": temperature, "signal": signal}
+    trained, moments = Trained(given, updater.optimisation, adapters), updater.optimisation.state()
+    if not here.main:
+        return
     found["alarms"] = of_update(found, read_metrics(first, strict))
     training = {
         "updates": before.get("updates", 0) + 1,
         "optimizer_steps": updater.optimisation.steps,
         "random_streams": {"seed": seed, "iteration": iteration},
     }
-    with atomic_folder(folder) as place:
+    with atomic_folder(folder) as temporary:
         if signal:
-            save_files(given, place)
-            _save_moments(updater, place)
+            if adapters is not None:
+                training[BASE] = before.get(BASE, base)
+            trained.save(temporary)
+            _save_moments(moments, temporary)
         else:
-            _copy(policy, place)
-        write_json(place / TRAINING_FILE, training)
+            _copy(policy, temporary)
+            training |= {BASE: before[BASE]} if BASE in before else {}
+        write_json(temporary / TRAINING_FILE, training)
         write_json(metrics, found)
-        write_policy_manifest(given, place, folder, "update", settings, metrics, inputs, seed, iteration)
+        write_policy_manifest(given, temporary, folder, "update", settings, metrics, inputs, seed, iteration)
     print(_summary(found), file=sys.stderr)
     print_alarms("update", found["alarms"])
 
@@ -164,17 +183,48 @@ def _check_advantages(
             raise ProgpoError(f"{advantages}: made from {name} too, which was not given; {remedy}, or name that one")
 
 
-def _load_reference(reference: Path | None, policy: Policy, strict: bool) -> Policy:
+def _load_reference(reference: Path | None, policy: Policy, strict: bool, stock: bool) -> Policy:
     if reference is None:
         raise ProgpoError(
-            "update.kl is not 0 and no reference policy is given; name the warm-up policy (--reference) or set kl: 0"
+            "update.kl is not 0, or adapters are to be put on the policy that they were trained on, and no reference "
+            "policy is given; name the warm-up policy (--reference) or set kl: 0"
         )
-    loaded = load_policy(folder_of(reference), strict)
+    loaded = load_policy(folder_of(reference), strict, stock=stock)
     if loaded.tokenizer_fingerprint != policy.tokenizer_fingerprint:
         raise ProgpoError(
             f"{reference}: its tokenizer is not that of the policy; give the warm-up policy that this run started from"
         )
     return loaded
+
+
+def _attach(
+    settings: UpdateSettings, given: Policy, target: Policy | None, folder: Path, training: Mapping[str, Any], seed: int
+) -> "Adapters | None":
+    """Give the policy its adapters, where it is to have them.
+
+    Adapters that an earlier update trained lie on the reference: its model becomes the policy's. New ones are put on
+    the policy as it is, which must then be the reference itself. Either way one model is both.
+    """
+    if not settings.lora:
+        if BASE in training:
+            raise ProgpoError(f"{folder}: was trained by adapters, whose optimiser state is there; set `update.lora`")
+        return None
+    from progpo.policy.lora import Adapters
+
+    base = training.get(BASE, given.fingerprint)
+    if training.get("optimizer_steps") and BASE not in training:
+        raise ProgpoError(f"{folder}: all its weights were trained, and it has no adapters; leave out `update.lora`")
+    if target is not None and target.fingerprint != base:
+        raise ProgpoError(
+            f"{folder}: its adapters lie on the policy with fingerprint {base}, the reference has "
+            f"{target.fingerprint}; give as --reference the policy that the first update started from"
+        )
+    if target is not None:
+        given.model = target.model
+    adapters = Adapters(given.model, settings.lora, seed)
+    if BASE in training:
+        adapters.load(folder)
+    return adapters
 
 
 def _read_training(policy: Path) -> dict[str, Any]:
@@ -202,12 +252,11 @@ def _restore(updater: "Updater", policy: Path, training: Mapping[str, Any]) -> N
     updater.optimisation.restore(moments, training["optimizer_steps"], file)
 
 
-def _save_moments(updater: "Updater", place: Path) -> None:
+def _save_moments(moments: Mapping[str, Any], folder: Path) -> None:
     from safetensors.torch import save_file
 
-    moments = updater.optimisation.state()
     if moments:
-        save_file(moments, place / MOMENTS_FILE)
+        save_file(dict(moments), folder / MOMENTS_FILE)
 
 
 def _copy(policy: Path, place: Path) -> None:

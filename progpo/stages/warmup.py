@@ -20,7 +20,8 @@ from progpo.artifacts import (
     write_json,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, save_files, write_policy_manifest
+from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, write_policy_manifest
+from progpo.processes import place
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
 from progpo.trajectories.read import read_shard, to_trajectories
@@ -47,7 +48,7 @@ def run(
     """Make the policy and train it on demonstrations.
 
     Every `save_every` optimiser steps the state is saved in `<output folder>.progress`, from which a killed run goes
-    on, to the same bits.
+    on, to the same bits. Of several processes the first alone writes.
 
     Args:
         settings: the policy, how to warm it up, and the environment (for the augmentation of its texts).
@@ -65,15 +66,22 @@ def run(
     from progpo.policy.lessons import Lessons
     from progpo.policy.precision import compute_dtype
     from progpo.policy.rendering import make_renderer
+    from progpo.policy.trained import Trained
     from progpo.policy.warmup import Warmup
 
-    folder = folder_of(output)
-    clean_partial(folder)
-    clean_partial(metrics)
+    folder, here = folder_of(output), place()
+    if here.main:
+        clean_partial(folder)
+        clean_partial(metrics)
     torch.set_num_threads(settings.warmup.threads)
     demonstrations = sorted(demonstrations)
     shown = _read(demonstrations, settings.policy.lists_admissible, strict)
     policy = _make(settings, shown, seed)
+    adapters = None
+    if settings.warmup.lora:
+        from progpo.policy.lora import Adapters
+
+        adapters = Adapters(policy.model, settings.warmup.lora, seed)
     renderer = make_renderer(policy)
     augment = envs.entry(settings.environment).load("augment") if settings.warmup.augment else None
     observations = settings.warmup.observation_loss > 0
@@ -82,11 +90,13 @@ def run(
     progress.load(warmup)
     size = sum(item.numel() for item in policy.model.parameters())
     dtype = str(compute_dtype(settings.warmup.precision)).removeprefix("torch.")
-    print(
-        f"warmup: {len(shown)} demonstrations, {size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}",
-        file=sys.stderr,
-    )
+    if here.main:
+        shape = f"{size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}"
+        print(f"warmup: {len(shown)} demonstrations, {shape}", file=sys.stderr)
     warmup.train(lambda: progress.save(warmup))
+    trained = Trained(policy, warmup.optimisation, adapters)
+    if not here.main:
+        return
     found = {
         "demonstrations": len(shown),
         "lessons": warmup.consumed,
@@ -98,10 +108,10 @@ def run(
         "final": warmup.curve[-1],
         "curve": warmup.curve,
     }
-    with atomic_folder(folder) as place:
-        save_files(policy, place)
+    with atomic_folder(folder) as temporary:
+        trained.save(temporary)
         write_json(metrics, found)
-        write_policy_manifest(policy, place, folder, "warmup", settings, metrics, demonstrations, seed, iteration=0)
+        write_policy_manifest(policy, temporary, folder, "warmup", settings, metrics, demonstrations, seed, iteration=0)
     progress.remove()
     last = warmup.curve[-1]
     print(
@@ -164,8 +174,11 @@ class _Progress:
     def save(self, warmup: "Warmup") -> None:
         from safetensors.torch import save_file
 
-        tensors = {f"model/{name}": item.detach().cpu() for name, item in _parameters(warmup).items()}
+        """Write the state; all processes must take part."""
+        tensors = {f"model/{name}": item for name, item in warmup.optimisation.weights(trained=True).items()}
         tensors |= {f"optimizer/{name}": item for name, item in warmup.optimisation.state().items()}
+        if not place().main:
+            return
         facts = {
             "key": self._key,
             "steps": warmup.optimisation.steps,
@@ -179,7 +192,6 @@ class _Progress:
 
     def load(self, warmup: "Warmup") -> None:
         """Take up a saved state, if there is one of the same settings and inputs; else remove it."""
-        import torch
         from safetensors import SafetensorError, safe_open
 
         if not self._folder.exists():
@@ -191,20 +203,19 @@ class _Progress:
         except (OSError, SafetensorError, ValueError):
             facts, tensors = {}, {}
         if facts.get("key") != self._key:
-            print(f"warmup: {self._folder} is of other settings or inputs: not taken up, removed", file=sys.stderr)
-            self.remove()
+            if place().main:
+                print(f"warmup: {self._folder} is of other settings or inputs: not taken up, removed", file=sys.stderr)
+                self.remove()
             return
-        with torch.no_grad():
-            for name, item in _parameters(warmup).items():
-                item.copy_(tensors.pop(f"model/{name}"))
-        moments = {name.removeprefix("optimizer/"): item for name, item in tensors.items()}
-        warmup.optimisation.restore(moments, facts["steps"], self._file)
+        parts: dict[str, dict[str, Any]] = {"model": {}, "optimizer": {}}
+        for name, item in tensors.items():
+            kind, _, rest = name.partition("/")
+            parts[kind][rest] = item
+        warmup.optimisation.load_weights(parts["model"])
+        warmup.optimisation.restore(parts["optimizer"], facts["steps"], self._file)
         warmup.done, warmup.consumed, warmup.curve = facts["done"], facts["consumed"], facts["curve"]
-        print(f"warmup: goes on after {warmup.done} tokens, from {self._folder}", file=sys.stderr)
+        if place().main:
+            print(f"warmup: goes on after {warmup.done} tokens, from {self._folder}", file=sys.stderr)
 
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _parameters(warmup: "Warmup") -> dict[str, Any]:
-    return dict(warmup.optimisation.model.named_parameters())

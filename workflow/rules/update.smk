@@ -14,7 +14,7 @@ rule update:
         f"{BENCHMARKS}/seed-{{seed}}/{{arm}}/iteration-{{iteration}}/update.tsv"
     conda:
         ENVIRONMENT
-    threads: EXPERIMENT.update.threads
+    threads: EXPERIMENT.update.threads * EXPERIMENT.update.processes
     params:
         settings=settings_of("update"),
         first=option("--first", "first"),

@@ -12,7 +12,7 @@ rule warmup:
         f"{BENCHMARKS}/seed-{{seed}}/warmup.tsv"
     conda:
         ENVIRONMENT
-    threads: EXPERIMENT.warmup.threads
+    threads: EXPERIMENT.warmup.threads * EXPERIMENT.warmup.processes
     params:
         settings=settings_of("warmup"),
     shell:
