@@ -21,6 +21,7 @@ include: "workflow/rules/rollout.smk"
 include: "workflow/rules/advantages.smk"
 include: "workflow/rules/update.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/keep.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -33,6 +34,7 @@ rule all:
     input:
         f"{ROOT}/report/results.md",
         expand(f"{ROOT}/tracking/{{tracker}}/manifest.json", tracker=EXPERIMENT.tracking.to),
+        kept(),
 
 
 onstart:

@@ -8,10 +8,12 @@ made from. A single file's manifest stands beside it (`shard-00.parquet.manifest
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from progpo.errors import ProgpoError
 FORMAT = 1
 FOLDER_MANIFEST = "manifest.json"
 SUFFIX = ".manifest.json"
+#: Beside a manifest: what was removed of its files to save space. The manifest stays as its stage wrote it, so that
+#: nothing that was made from the artifact is out of date.
+PRUNED = "pruned.json"
 #: What an unfinished write is called; never the name of an artifact.
 PARTIAL = ".partial"
 #: A folder that holds one of these was made by a stage (Snakemake removes the manifest before it runs one again).
@@ -75,6 +80,32 @@ def recorded_input(folder: Path, main: str) -> Path:
     """Return the manifest of a folder (or manifest) that was given as input, or its main file where it has none."""
     place = manifest_path(folder)
     return place if place.exists() else folder / main
+
+
+def pruned_path(artifact: Path) -> Path:
+    """Return where it is noted which of an artifact's files were removed to save space."""
+    place = manifest_path(artifact)
+    return place.with_name(place.name.removesuffix(FOLDER_MANIFEST) + PRUNED)
+
+
+def pruned(artifact: Path) -> dict[str, dict[str, Any]]:
+    """Return what was removed of an artifact to save space (`progpo.pruning`).
+
+    Returns:
+        By the file's path relative to the manifest's folder: `bytes`, its size, and `why`, the setting; empty if
+        nothing was removed.
+
+    Raises:
+        ProgpoError: the note of it cannot be read.
+    """
+    place = pruned_path(artifact)
+    try:
+        files = json.loads(place.read_text(encoding="utf-8"))["files"]
+        return {name: {"bytes": int(entry["bytes"]), "why": str(entry["why"])} for name, entry in files.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProgpoError(f"{place}: not a readable note of what was pruned ({error}); delete it") from None
 
 
 @contextmanager
@@ -202,6 +233,8 @@ def write_manifest(
             to that place.
     """
     place = manifest_path(artifact)
+    # Of the files that are replaced.
+    pruned_path(place).unlink(missing_ok=True)
     home = manifest_path(at).parent if at and at.suffix else (at or place.parent)
     recorded = {}
     for item in inputs:
@@ -235,48 +268,87 @@ def read_manifest(artifact: Path) -> Manifest:
     return manifest
 
 
-def damage(artifact: Path, beside: bool = True) -> list[str]:
+def damage(artifact: Path, beside: bool = True, unread: Sequence[str] = ()) -> list[str]:
     """Return what is wrong with an artifact's files, one line each; empty if all is as its manifest says.
+
+    Files that were removed to save space, and are noted as such, are not wrong.
 
     Args:
         artifact: a folder, its manifest, or a file.
         beside: whether files that lie outside the manifest's folder are looked at too (the metrics beside a policy,
             which do not travel with a copy of it).
+        unread: patterns of names that are not looked at.
     """
     manifest = read_manifest(artifact)
     folder = manifest_path(artifact).parent
+    removed = pruned(artifact)
     found = []
     for name, digest in manifest.files.items():
-        if name.startswith("../") and not beside:
+        if (name.startswith("../") and not beside) or _matches(name, unread):
             continue
         file = folder / name
         if not file.is_file():
-            found.append(f"{file}: missing")
+            if name not in removed:
+                found.append(f"{file}: missing")
         elif sha256(file) != digest:
             found.append(f"{file}: changed since `progpo {manifest.stage}` wrote it")
     return found
 
 
-def check(artifact: Path, strict: bool = True) -> Manifest | None:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def check(artifact: Path, strict: bool = True, unread: Sequence[str] = ()) -> Manifest | None:
     """Check an input's files against its manifest before use.
 
     Args:
         artifact: a folder, its manifest, or a file.
         strict: whether a file without manifest is refused; else None is returned for it.
+        unread: patterns of the files' names that are not looked at, because they are not read.
 
     Raises:
-        ProgpoError: naming each damaged file and the remedy.
+        ProgpoError: naming each damaged file, or a file that was removed to save space, and the remedy.
     """
     if not strict and not manifest_path(artifact).exists():
         if not artifact.exists():
             raise ProgpoError(f"{artifact}: no such file")
         return None
-    found = damage(artifact, beside=False)
+    refuse_pruned(artifact, unread)
+    found = damage(artifact, beside=False, unread=unread)
     if found:
         # Snakemake does not miss a deleted file whose descendants are there: it must be told.
         target = manifest_path(artifact) if artifact.is_dir() else artifact
         raise ProgpoError("\n".join(found) + f"\nremedy: snakemake --cores all --forcerun {target}")
     return read_manifest(artifact)
+
+
+def refuse_pruned(artifact: Path, unread: Sequence[str] = ()) -> None:
+    """Refuse an artifact of which a file was removed to save space.
+
+    Args:
+        artifact: a folder, its manifest, or a file.
+        unread: patterns of the names of files that may be away.
+
+    Raises:
+        ProgpoError: naming the file, the setting, and what makes it anew.
+    """
+    for name, entry in pruned(artifact).items():
+        file = manifest_path(artifact).parent / name
+        if not file.exists() and not _matches(name, unread):
+            raise _removed(file, entry["why"])
+
+
+def _removed(file: Path, why: str) -> ProgpoError:
+    """Return the error that a file was removed: it is had again from the warm-up, which always stays, on."""
+    arm = re.search(r"^(.*?)iteration-\d+/", file.as_posix())
+    remedy = "use a copy that has it"
+    if arm:
+        first = f"{arm[1]}iteration-001/policy/{FOLDER_MANIFEST}"
+        remedy = (
+            f"set `keep` so that it stays, then snakemake --cores all --forcerun {first} (all the arm's iterations)"
+        )
+    return ProgpoError(f"{file}: was removed by `keep` ({why})\nremedy: {remedy}")
 
 
 def check_file(file: Path, owner: Path, strict: bool = True) -> None:
@@ -296,8 +368,11 @@ def check_file(file: Path, owner: Path, strict: bool = True) -> None:
             raise ProgpoError(f"{file}: no such file")
         return
     manifest = read_manifest(owner)
-    digest = manifest.files.get(Path(os.path.relpath(file, place.parent)).as_posix())
+    name = Path(os.path.relpath(file, place.parent)).as_posix()
+    digest = manifest.files.get(name)
     if not file.is_file():
+        if name in pruned(owner):
+            raise _removed(file, pruned(owner)[name]["why"])
         problem = "missing"
     elif digest is None:
         problem = f"not listed in {place}"

@@ -11,8 +11,9 @@ import yaml
 
 from progpo import __version__
 from progpo.advantages.progress import SUCCESS
-from progpo.artifacts import folder_of, manifest_path, read_manifest, write_text
+from progpo.artifacts import folder_of, manifest_path, read_manifest, refuse_pruned, write_text
 from progpo.errors import ProgpoError
+from progpo.pruning import OPTIMIZER_FILES
 from progpo.results import SUMMARY, read_json
 from progpo.tables import to_markdown
 from progpo.trajectories.read import read_shards
@@ -140,6 +141,7 @@ def policy_card(folder: Path) -> str:
         reading = policy["settings"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ProgpoError(f"{folder / POLICY}: not a policy's settings ({error!r})") from None
+    refuse_pruned(folder, OPTIMIZER_FILES)
     name = name_of(folder.parent)
     manifest = read_manifest(folder) if manifest_path(folder).is_file() else None
     evaluation = folder.parent / "evaluation" / SUMMARY

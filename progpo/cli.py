@@ -229,6 +229,23 @@ def best(
 
 
 @app.command()
+def keep(
+    arm: Annotated[Path, typer.Argument(help="An arm's folder: artifacts/<experiment>/seed-<seed>/<arm>.")],
+    settings: SettingsOption,
+    output: Output,
+    iteration: Annotated[int, typer.Option(min=1, help="The latest; later ones are left alone.")],
+    strict: Strict = False,
+) -> None:
+    """Remove weights, optimiser states and rollouts that need not stay of an arm."""
+    from progpo.settings import load_json
+    from progpo.settings.keep import KeepStage
+    from progpo.stages.keep import run
+
+    guard([output])
+    run(load_json(KeepStage, settings), arm, iteration, output, strict=strict)
+
+
+@app.command()
 def report(
     inputs: Annotated[
         list[Path],
@@ -270,6 +287,7 @@ def verify(
 ) -> None:
     """List damaged artifacts (files missing or changed), and those made from others than are there now."""
     from progpo.artifacts import verify as find
+    from progpo.pruning import in_words, removed
 
     damaged, outdated = find(folder)
     for line in outdated:
@@ -277,7 +295,11 @@ def verify(
     if damaged:
         remedy = "remedy: snakemake --cores all --forcerun FILE, with the output that is damaged"
         raise ProgpoError("\n".join([*damaged, remedy]))
-    typer.echo(f"{folder}: all artifacts are as they were written")
+    words = in_words(removed(folder))
+    typer.echo(
+        f"{folder}: all artifacts are as they were written"
+        + (f", but for what `keep` removed: {words}" if words else "")
+    )
 
 
 @app.command()

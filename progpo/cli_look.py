@@ -136,4 +136,38 @@ def memory(config: Annotated[Path, typer.Argument(help="A config (YAML) with a p
     typer.echo(describe(load_experiment(config)))
 
 
-COMMANDS = (view, status, play, card, memory)
+Stays = Annotated[
+    str | None, typer.Option(help="`all`, or of how many of the latest iterations; else as in the config.")
+]
+
+
+def prune(
+    folder: Annotated[Path, typer.Argument(help="An experiment's folder: artifacts/<experiment>.")],
+    policies: Annotated[
+        str | None,
+        typer.Option(help="Whose weights stay: `all`, `best`, or how many of the latest; else as in the config."),
+    ] = None,
+    optimizer: Stays = None,
+    rollouts: Stays = None,
+    configfile: Annotated[
+        Path | None, typer.Option(help="The run's config, whole; else the settings that its latest run noted.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would be removed, and remove nothing.")
+    ] = False,
+) -> None:
+    """Remove weights, optimiser states and rollouts of a run that is not at work: the config's section `keep`."""
+    from progpo.pruning import in_words
+    from progpo.stages.keep import prune as remove
+
+    given = {"policies": policies, "optimizer": optimizer, "rollouts": rollouts}
+    changes = {name: int(text) if text.isdecimal() else text for name, text in given.items() if text is not None}
+    found = remove(folder, changes, configfile, dry_run)
+    if dry_run:
+        for place, files in found.items():
+            for name, size in files.items():
+                typer.echo(f"{place.parent / name}: {size / 1e6:.1f} MB")
+    typer.echo(f"{folder}: {'would remove' if dry_run else 'removed'} {in_words(found) or 'nothing'}")
+
+
+COMMANDS = (view, status, play, card, memory, prune)

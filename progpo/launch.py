@@ -13,6 +13,7 @@ from progpo.errors import ProgpoError
 from progpo.settings.experiment import read_config
 
 LOCKS = Path(".snakemake") / "locks"
+INCOMPLETE = Path(".snakemake") / "incomplete"
 SNAKEFILE = ("-s", "--snakefile")
 CONFIG_FILES = ("--configfile", "--configfiles")
 DRY_RUN = {"-n", "--dry-run", "--dryrun"}
@@ -39,6 +40,18 @@ def alive(folder: Path) -> list[int]:
         except psutil.Error:
             continue
     return found
+
+
+def locked(folder: Path) -> bool:
+    """Return whether a run in a folder has not ended: it is at work, here or elsewhere, or was killed."""
+    locks = folder / LOCKS
+    return locks.is_dir() and any(locks.iterdir())
+
+
+def interrupted(folder: Path) -> bool:
+    """Return whether jobs in a folder were cut short: the next run does them again, whatever they left."""
+    jobs = folder / INCOMPLETE
+    return jobs.is_dir() and any(jobs.iterdir())
 
 
 def _runs(command: Sequence[str]) -> bool:

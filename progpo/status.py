@@ -16,6 +16,7 @@ from typing import Any, Literal
 from progpo import launch
 from progpo.artifacts import FOLDER_MANIFEST, SUFFIX, write_text
 from progpo.errors import ProgpoError
+from progpo.pruning import KEPT, in_words, removed, without_weights
 from progpo.results import BEST, PLACE, SUMMARY, WARMUP, iteration_folder
 from progpo.settings.experiment import Experiment, load_experiment, validated_iterations
 from progpo.tables import to_text
@@ -67,6 +68,7 @@ class Plan:
         every: of validation; None: none.
         best: whether the best iteration is evaluated, not the last.
         shown: whether there are demonstrations.
+        keeps: whether something is removed while the run goes on.
     """
 
     seeds: Sequence[int]
@@ -76,6 +78,7 @@ class Plan:
     every: int | None = None
     best: bool = False
     shown: bool = True
+    keeps: bool = False
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Plan":
@@ -88,6 +91,7 @@ class Plan:
             experiment.validation.every,
             experiment.evaluation.of == "best",
             experiment.warmup.tokens > 0,
+            not experiment.keep.everything,
         )
 
     @classmethod
@@ -134,6 +138,8 @@ class Plan:
                 log = _log(root, logs, folder / "update")
                 yield Job("update", folder / "policy" / FOLDER_MANIFEST, log, seed, arm, iteration)
                 yield from self._judged(root, logs, seed, arm, iteration, validated, last)
+                if self.keeps and iteration > 1:
+                    yield Job("keep", folder / KEPT, _log(root, logs, folder / "keep"), seed, arm, iteration)
         for arm in self.arms:
             file = root / f"seed-{seed}" / arm / BEST
             if self.every is not None:
@@ -192,6 +198,9 @@ def describe(root: Path, config: Path | None = None) -> str:
     lines += ["", *to_text(*_table(root, plan or Plan.found(root), states)), ""]
     for state in ("running", "failed", "stopped"):
         lines += [f"{state}: {_last_word(root, job)}" for job in jobs if states[job] == state]
+    words = in_words(removed(root))
+    if words:
+        lines.append(f"removed by keep: {words}")
     return "\n".join([*lines, _disk(root)])
 
 
@@ -235,8 +244,7 @@ class _Run:
         processes = launch.alive(home)
         if processes:
             return cls(f"running (process {processes[0]})", True, began)
-        locks = home / launch.LOCKS
-        if locks.is_dir() and any(locks.iterdir()):
+        if launch.locked(home):
             return cls("running on another machine, or killed (its lock is there)", True, began)
         return cls("not running", False, began)
 
@@ -255,22 +263,46 @@ class _Run:
 
 
 def _table(root: Path, plan: Plan, states: Mapping[Job, State]) -> tuple[list[str], list[list[str]]]:
-    header = ["", "iterations", "now", "success sampled", "success evaluated"]
+    header = ["", "iterations", "policies", "now", "success sampled", "success evaluated"]
     rows = []
+    gone = {place for place, files in removed(root).items() if without_weights(files)}
     for stage in ("tasks", "demonstrate") if plan.shown else ("tasks",):
-        rows.append([stage, "", next(state for job, state in states.items() if job.stage == stage), "", ""])
+        rows.append([stage, "", "", next(state for job, state in states.items() if job.stage == stage), "", ""])
     for seed in plan.seeds:
         for arm in (WARMUP, *plan.arms):
             own = {job: state for job, state in states.items() if (job.seed, job.arm) == (seed, arm)}
             shared = {job: state for job, state in states.items() if (job.seed, job.arm) == (seed, SHARED)}
             updates = [job.iteration for job, state in own.items() if job.stage == "update" and state == "done"]
             iterations = "" if arm == WARMUP else f"{len(updates)}/{plan.iterations}"
+            there = [number for number in updates if _policy(root, seed, arm, number) not in gone]
             now = _now(own if arm == WARMUP or updates else {**shared, **own})
             rows.append(
-                [f"seed {seed}, {arm}", iterations, now, _sampled(root, seed, arm), _evaluated(root, seed, arm)]
+                [
+                    f"seed {seed}, {arm}",
+                    iterations,
+                    _ranges(there),
+                    now,
+                    _sampled(root, seed, arm),
+                    _evaluated(root, seed, arm),
+                ]
             )
-    rows.append(["report", "", next(state for job, state in states.items() if job.stage == "report"), "", ""])
+    rows.append(["report", "", "", next(state for job, state in states.items() if job.stage == "report"), "", ""])
     return header, rows
+
+
+def _policy(root: Path, seed: int, arm: str, iteration: int) -> Path:
+    return iteration_folder(root, seed, arm, iteration) / "policy" / FOLDER_MANIFEST
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers in short: 1-3 5."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return " ".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
 
 
 def _now(states: Mapping[Job, State]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from progpo.artifacts import check, folder_of, sha256, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.policy.tokenizer import train_tokenizer
+from progpo.pruning import OPTIMIZER_FILES
 from progpo.seeds import stream
 from progpo.settings.base import validate
 from progpo.settings.stages import PolicySettings
@@ -244,7 +245,7 @@ def _load(path: Path, strict: bool, load_model: Callable[[Path], Any]) -> Policy
     folder = folder_of(path)
     if not folder.is_dir():
         raise ProgpoError(f"{folder}: no such policy folder")
-    manifest = check(folder, strict)
+    manifest = check(folder, strict, unread=OPTIMIZER_FILES)
     settings = read_settings(folder)
     digests = manifest.files if manifest else _digests(folder)
     for name, what in (("tokenizer.json", "tokenizer"), ("config.json", "model config")):

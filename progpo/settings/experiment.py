@@ -12,6 +12,7 @@ import envs
 from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.base import Settings, canonical, validate
+from progpo.settings.keep import KeepSettings, KeepStage
 from progpo.settings.stages import (
     CompareSection,
     DemonstrationSettings,
@@ -203,6 +204,7 @@ class Experiment(Settings):
     update: UpdateSettings = UpdateSettings()
     validation: ValidationSection = ValidationSection()
     evaluation: EvaluationSection = EvaluationSection()
+    keep: KeepSettings = KeepSettings()
     compare: CompareSection = CompareSection()
     tracking: TrackingSection = TrackingSection()
 
@@ -229,6 +231,7 @@ class Experiment(Settings):
                 if split not in splits:
                     raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
         self._check_validation(splits)
+        self._check_keep()
         if len(set(self.tracking.to)) < len(self.tracking.to):
             raise ValueError(f"tracking.to: one stands there twice ({', '.join(self.tracking.to)})")
         if self.compare.base is not None and self.compare.base not in self.arms:
@@ -250,6 +253,15 @@ class Experiment(Settings):
             raise ValueError(
                 f"evaluation.of: the best iteration would be chosen on {validation.split!r}, which evaluation.splits "
                 "reports on; choose on another split (validation.split)"
+            )
+
+    def _check_keep(self) -> None:
+        if self.keep.policies == "best" and self.validation.every is None:
+            raise ValueError("keep.policies: `best` is told by validation; set `validation.every`")
+        if self.evaluation.of == "best" and isinstance(self.keep.policies, int):
+            raise ValueError(
+                f"keep.policies: the latest {self.keep.policies} need not hold the best, which `evaluation.of` wants; "
+                "keep `best`"
             )
 
     def reported(self) -> ReportStage:
@@ -277,6 +289,7 @@ class Experiment(Settings):
             "validate": EvaluateStage(
                 environment=self.environment, evaluation=self.validation.settings(self.evaluation.confidence)
             ),
+            "keep": KeepStage(keep=self.keep, every=self.validation.every),
             "report": report,
             "export": ExportStage(experiment=report, online=self.tracking.online),
             "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from progpo.artifacts import clean_partial, write_json, write_manifest
 from progpo.errors import ProgpoError
@@ -23,6 +24,25 @@ def run(summaries: Sequence[Path], output: Path, strict: bool = False) -> None:
         ProgpoError: inputs of several arms, seeds or sets of tasks, a warm-up's, none, or damaged ones.
     """
     clean_partial(output)
+    best = choose(summaries, strict)
+    write_json(output, best)
+    write_manifest(
+        output,
+        "best",
+        {},
+        files=[output],
+        inputs=[path.with_name("trajectories.parquet") for path in sorted(summaries)],
+        facts={name: best[name] for name in ("arm", "seed", "iteration")},
+    )
+    print(
+        f"best: {best['arm']}, seed {best['seed']}: iteration {best['iteration']} with {best['success']:.1%} of "
+        f"{best['candidates'][0]['episodes']} validation episodes",
+        file=sys.stderr,
+    )
+
+
+def choose(summaries: Sequence[Path], strict: bool = False) -> dict[str, Any]:
+    """Return what `run` writes into its output; raises as it does."""
     found = load(summaries, strict).validations
     whose = sorted({(arm, seed) for arm, seed, _ in found})
     if len(found) < len(summaries) or len(whose) != 1 or whose[0][0] == WARMUP:
@@ -47,27 +67,11 @@ def run(summaries: Sequence[Path], output: Path, strict: bool = False) -> None:
                 "them alike"
             )
     best = max(candidates, key=lambda item: (item["success"], -item["iteration"]))
-    write_json(
-        output,
-        {
-            "arm": arm,
-            "seed": seed,
-            "iteration": best["iteration"],
-            "policy": f"iteration-{best['iteration']:03d}/policy",
-            "success": best["success"],
-            "candidates": candidates,
-        },
-    )
-    write_manifest(
-        output,
-        "best",
-        {},
-        files=[output],
-        inputs=[path.with_name("trajectories.parquet") for path in sorted(summaries)],
-        facts={"arm": arm, "seed": seed, "iteration": best["iteration"]},
-    )
-    print(
-        f"best: {arm}, seed {seed}: iteration {best['iteration']} with {best['success']:.1%} of "
-        f"{best['episodes']} validation episodes",
-        file=sys.stderr,
-    )
+    return {
+        "arm": arm,
+        "seed": seed,
+        "iteration": best["iteration"],
+        "policy": f"iteration-{best['iteration']:03d}/policy",
+        "success": best["success"],
+        "candidates": candidates,
+    }

@@ -14,10 +14,12 @@ from progpo.artifacts import (
     FOLDER_MANIFEST,
     atomic_folder,
     check,
+    check_file,
     clean_partial,
     folder_of,
     manifest_path,
     recorded_input,
+    refuse_pruned,
     sha256,
     write_json,
 )
@@ -245,6 +247,9 @@ def _restore(updater: "Updater", policy: Path, training: Mapping[str, Any]) -> N
     if not training.get("optimizer_steps"):
         return
     file = policy / MOMENTS_FILE
+    refuse_pruned(policy)
+    if file.exists():
+        check_file(file, policy, strict=False)
     try:
         moments = load_file(file)
     except (OSError, SafetensorError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from progpo.advantages.progress import SUCCESS
 from progpo.advantages.table import read_advantages
-from progpo.artifacts import SUFFIX, manifest_path, read_manifest
+from progpo.artifacts import SUFFIX, manifest_path, read_manifest, refuse_pruned
 from progpo.errors import ProgpoError
 from progpo.results import PLACE, Place
 from progpo.trajectories.read import read_shards, to_trajectories
@@ -86,6 +86,8 @@ def find_shards(path: Path) -> tuple[list[Path], Path | None]:
     if advantages and manifest_path(advantages).is_file():
         inputs = (Path(os.path.normpath(path / name)) for name in read_manifest(advantages).inputs)
         found = sorted(item.with_name(item.name.removesuffix(SUFFIX)) for item in inputs)
+        for item in found:
+            refuse_pruned(item)
         missing = [str(item) for item in found if not item.is_file()]
         if missing:
             raise ProgpoError(f"{path}: its shards are missing: {', '.join(missing)}")

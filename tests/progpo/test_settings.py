@@ -26,7 +26,10 @@ from progpo.settings.stages import UpdateSettings
 
 ROOT = Path(__file__).parents[2]
 MINIMAL = {"experiment": "x", "arms": {"grpo": {"base": "grpo"}}}
-STAGES = ("tasks", "demonstrate", "warmup", "rollout", "update", "validate", "evaluate", "report", "compare", "export")
+STAGES = (
+    *("tasks", "demonstrate", "warmup", "rollout", "update", "validate", "evaluate"),
+    *("report", "compare", "export", "keep"),
+)
 
 
 @pytest.mark.parametrize("config", sorted(ROOT.glob("config/*.yaml")), ids=lambda path: path.name)
@@ -51,6 +54,20 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"evaluation": {"temperature": 1e-9}}, ["evaluation", "temperature", "0.001", "greedy"]),
         ({"evaluation": {"temperature": 1e9}}, ["evaluation.temperature", "100"]),
         ({"evaluation": {"seeds": [3, 3]}}, ["evaluation", "seeds", "twice"]),
+        ({"keep": {"policies": 0}}, ["keep.policies: all, best or a number of iterations from 1 on, not 0"]),
+        ({"keep": {"optimizer": "best"}}, ["keep.optimizer: all or a number", "'best'"]),
+        ({"keep": {"rollouts": -1}}, ["keep.rollouts", "from 0 on"]),
+        ({"keep": {"rollouts": True}}, ["keep.rollouts", "True"]),
+        ({"keep": {"policies": "best"}}, ["keep.policies", "set `validation.every`"]),
+        (
+            {
+                "keep": {"policies": 3},
+                "tasks": {"splits": {"train": 8, "validation": 4, "valid_seen": 4, "valid_unseen": 4}},
+                "validation": {"every": 1},
+                "evaluation": {"of": "best"},
+            },
+            ["keep.policies: the latest 3 need not hold the best", "keep `best`"],
+        ),
         ({"evaluation": {"splits": ["train", "train"]}}, ["evaluation", "splits", "twice"]),
         ({"tasks": {"types": ["pick_and_place_simple"] * 2}}, ["tasks", "types", "twice"]),
         ({"arms": {"a": {"base": "hgpo", "alpha": 1e4}}}, ["arms.a.alpha", "10"]),
@@ -131,7 +148,7 @@ def test_what_is_chosen_and_when_reruns_no_evaluation() -> None:
         load_experiment({**MINIMAL, **splits, "validation": {"every": period}, "evaluation": {"of": of}})
         for period, of in ((2, "last"), (3, "best"))
     ]
-    for stage in STAGES[:-3]:
+    for stage in STAGES[:-4]:
         assert every[0].stage(stage) == every[1].stage(stage)
     assert every[0].stage("report") != every[1].stage("report")
 

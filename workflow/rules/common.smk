@@ -104,6 +104,28 @@ def validations_of(wildcards):
     return results.validations(Path(ROOT), REPORT, int(wildcards.seed), wildcards.arm)
 
 
+def kept_before(wildcards):
+    """Return what the arm's iteration before left when it removed what need not stay; the first removes nothing."""
+    before = int(wildcards.iteration) - 1
+    return f"{ROOT}/seed-{wildcards.seed}/{wildcards.arm}/iteration-{before:03d}/kept.json" if before > 1 else []
+
+
+def validated_before(wildcards):
+    """Return the validations of an iteration and the one before, if its number asks for one in however long a run."""
+    every, iteration = REPORT.every, int(wildcards.iteration)
+    folder = f"{ROOT}/seed-{wildcards.seed}/{wildcards.arm}"
+    numbers = [number for number in (iteration - 1, iteration) if every and number % every == 0]
+    return [f"{folder}/iteration-{number:03d}/validation/summary.json" for number in numbers]
+
+
+def kept():
+    """Return what the last iteration of each arm leaves, if something is removed at all."""
+    if EXPERIMENT.keep.everything or EXPERIMENT.iterations == 1:
+        return []
+    last = f"iteration-{EXPERIMENT.iterations:03d}/kept.json"
+    return [f"{ROOT}/seed-{seed}/{arm}/{last}" for seed in EXPERIMENT.seeds for arm in EXPERIMENT.arms]
+
+
 def judged_policy(wildcards):
     """Return the policy that is evaluated: for an arm's best, the file that names it."""
     folder = f"{ROOT}/seed-{wildcards.seed}"
