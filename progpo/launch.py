@@ -2,9 +2,10 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,8 @@ INCOMPLETE = Path(".snakemake") / "incomplete"
 SNAKEFILE = ("-s", "--snakefile")
 CONFIG_FILES = ("--configfile", "--configfiles")
 DRY_RUN = {"-n", "--dry-run", "--dryrun"}
+#: Options that may send jobs elsewhere: they say how many, and a run on another machine may hold the lock.
+ELSEWHERE = {"--profile", "--executor", "-e"}
 #: Commands of progpo that change no artifact.
 READ_ONLY = {"check", "verify", "status", "view", "play", "card", "publish", "serve"}
 #: Tells the workflow that its caller prints the results (Snakemake says nothing at all where nothing is to be done).
@@ -65,17 +68,44 @@ def _runs(command: Sequence[str]) -> bool:
     return name == "snakemake" or (name == "progpo" and not READ_ONLY.intersection(words[1:2]))
 
 
-def launch(arguments: Sequence[str]) -> int:
+def call(command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+    """Run snakemake and return its exit status, waiting for it also when interrupted: it has jobs to cancel."""
+    with subprocess.Popen(command, env=environment) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # A terminal interrupts both. Where this process alone was meant, snakemake is told to stop after the
+                # jobs that run; if it is cancelling them, this changes nothing.
+                if not _in_foreground():
+                    process.send_signal(signal.SIGTERM)
+
+
+def _in_foreground() -> bool:
+    """Return whether a terminal sends its interrupts to this process's group."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def launch(arguments: Sequence[str], cores: str | None = None) -> int:
     """Run snakemake in the current folder and return its exit status.
 
-    A lock that no living run holds was left by a killed one: it is removed, with a notice.
+    A lock that no living run holds was left by a killed one: it is removed, with a notice, unless the run may be on
+    another machine.
 
     Args:
         arguments: for snakemake.
+        cores: how many it uses; null: all, or what a profile or an executor among the arguments says.
 
     Raises:
-        ProgpoError: no Snakefile here, a config file that is none, or another run is alive in this folder.
+        ProgpoError: no Snakefile here, a config file that is none, another run is alive in this folder, or may be.
     """
+    elsewhere = any(word.partition("=")[0] in ELSEWHERE for word in arguments)
+    if cores or not elsewhere:
+        arguments = ["--cores", cores or "all", *arguments]
     folder = Path.cwd()
     where = _where(arguments)
     if not any(option in SNAKEFILE for option, _ in where) and not (folder / "Snakefile").exists():
@@ -89,15 +119,20 @@ def launch(arguments: Sequence[str]) -> int:
             f"another run is alive in {folder} (process {others[0]}); wait for it, or end it, then run again"
         )
     snakemake = [sys.executable, "-m", "snakemake"]
-    if LOCKS.is_dir() and any(LOCKS.iterdir()):
+    if locked(folder):
+        if elsewhere:
+            raise ProgpoError(
+                f"{folder} is locked: by a run on another machine, or by one that was killed; if none is alive, "
+                "remove the lock (snakemake --unlock, with the same --configfile), then run again"
+            )
         print("progpo: an earlier run was killed; unlocking, finished work is kept", file=sys.stderr)
         workflow = [word for option, values in where for word in (option, *values)]
-        status = subprocess.call([*snakemake, "--unlock", "--quiet", "all", *workflow])
+        status = call([*snakemake, "--unlock", "--quiet", "all", *workflow])
         if status:
             return status
     command = [*snakemake, "--rerun-incomplete", "--show-failed-logs", *arguments]
     print("progpo: snakemake", *command[3:], file=sys.stderr, flush=True)
-    status = subprocess.call(command, env={**os.environ, PRINTS_RESULTS: "1"})
+    status = call(command, {**os.environ, PRINTS_RESULTS: "1"})
     results = Path("artifacts") / _experiment(where) / "report" / "results.txt"
     if status == 0 and results.exists() and not DRY_RUN & set(arguments):
         print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables, and report.html")

@@ -1,6 +1,7 @@
 """How `progpo run` hands its arguments to snakemake."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands that would have been started, in a folder with a Snakefile and two configs."""
     made: list[list[str]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(subprocess, "call", lambda command, **_: made.append(command[3:]) or 0)
+    monkeypatch.setattr(launch, "call", lambda command, environment=None: made.append(command[3:]) or 0)
     for name in ("Snakefile", "a.yaml", "b.yaml"):
         Path(name).write_text("" if name == "Snakefile" else "experiment: x\n")
     return made
@@ -30,8 +31,57 @@ def lock() -> None:
 
 
 def test_arguments_go_to_snakemake(calls: list[list[str]]) -> None:
-    assert launch.launch(["--cores", "2", "-n"]) == 0
+    assert launch.launch(["-n"], "2") == 0
     assert calls == [["--rerun-incomplete", "--show-failed-logs", "--cores", "2", "-n"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "cores", "passed"),
+    [
+        ("-n", None, "--cores all -n"),
+        ("--profile slurm", None, "--profile slurm"),
+        ("--executor=slurm --jobs 5", None, "--executor=slurm --jobs 5"),
+        ("--profile slurm", "7", "--cores 7 --profile slurm"),
+    ],
+)
+def test_a_profile_says_how_many_jobs(calls: list[list[str]], given: str, cores: str | None, passed: str) -> None:
+    assert launch.launch(given.split(), cores) == 0
+    assert calls == [["--rerun-incomplete", "--show-failed-logs", *passed.split()]]
+
+
+def test_a_lock_that_another_machine_may_hold_stays(calls: list[list[str]]) -> None:
+    lock()
+    with pytest.raises(ProgpoError, match=r"locked.*snakemake --unlock"):
+        launch.launch(["--profile", "slurm"])
+    assert not calls
+
+
+# Like snakemake: SIGTERM lets it finish what runs, SIGINT makes it cancel its jobs, which takes a while.
+INTERRUPTED = """
+import signal, sys, time
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+try:
+    print("ready", flush=True)
+    while not told:
+        time.sleep(0.05)
+    sys.exit(6)
+except KeyboardInterrupt:
+    time.sleep(1)
+    sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize(("whole_group", "status"), [(True, 5), (False, 6)])
+def test_interrupted_it_waits_for_snakemake(tmp_path: Path, whole_group: bool, status: int) -> None:
+    script = tmp_path / "snakemake.py"
+    script.write_text(INTERRUPTED)
+    command = f"import sys; from progpo.launch import call; sys.exit(call([sys.executable, {str(script)!r}]))"
+    process = subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    os.killpg(process.pid, signal.SIGINT) if whole_group else process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == status
 
 
 @pytest.mark.parametrize(
@@ -49,7 +99,7 @@ def test_unlocking_keeps_what_says_which_workflow(calls: list[list[str]], given:
     launch.launch(given.split())
     assert calls == [
         ["--unlock", "--quiet", "all", *kept.split()],
-        ["--rerun-incomplete", "--show-failed-logs", *given.split()],
+        ["--rerun-incomplete", "--show-failed-logs", "--cores", "all", *given.split()],
     ]
 
 
