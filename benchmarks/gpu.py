@@ -175,7 +175,8 @@ def make_sequences(shape: Shape, count: int, prompt: int, response: int) -> list
 def time_rollout(shape: Shape, device: torch.device, given: argparse.Namespace, rows: int) -> dict[str, Any]:
     """Time one step of many episodes: their prompts are read, and responses sampled, all of the same length."""
     length = given.prompt + given.response
-    sampler = Sampler(make_model(shape, device), rows, length, 1.0, autocast=torch.bfloat16)
+    # On a GPU rollouts hold the weights as they are computed with.
+    sampler = Sampler(make_model(shape, device).bfloat16(), rows, length, 1.0)
     numbers = np.random.default_rng(0)
     prompts = numbers.integers(0, shape.vocabulary, (rows, given.prompt)).tolist()
 

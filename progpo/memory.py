@@ -212,23 +212,19 @@ def update_memory(
     return {**found, "total": sum(found.values())}
 
 
-def rollout_memory(
-    shape: Shape, rows: int, length: int, *, size: int = 2, read: int = 8192, full: bool = True
-) -> dict[str, int]:
-    """Return what sampling takes at its peak, in bytes, by what it is for; `total` last.
+def rollout_memory(shape: Shape, rows: int, length: int, *, size: int = 2, read: int = 8192) -> dict[str, int]:
+    """Return what the project's own sampler takes at its peak on a GPU, in bytes, by what it is for; `total` last.
 
     Args:
         rows: episodes at once (`rollout.batch`).
         length: longest conversation, in tokens (`policy.max_context_tokens`).
-        size: bytes of a number in a product and in the cache: 2 (bfloat16), 4 (float32).
+        size: bytes of a number, of weights and cache too: 2 (bfloat16), 4 (float32).
         read: most new tokens of a forward pass.
-        full: whether the weights are there in float32 too.
     """
-    # Residuals and what is normed, and a layer's widest numbers.
-    widest = FULL * 3 * shape.hidden + size * (3 * shape.intermediate + shape.hidden)
+    # Residuals, what is normed (in float32), and a layer's widest numbers.
+    widest = FULL * shape.hidden + size * (3 * shape.intermediate + 3 * shape.hidden)
     found = {
-        "weights": (FULL if full or size == FULL else size) * shape.parameters,
-        "copies": size * (shape.parameters - shape.hidden) if full and size < FULL else 0,
+        "weights": size * shape.parameters,
         "cache": rows * length * cache_bytes(shape, size),
         "activations": min(read, rows * length) * widest,
         # Logits, log-probabilities, and their cumulative sums in float64.
@@ -244,6 +240,9 @@ def cache_bytes(shape: Shape, size: int = 2) -> int:
 
 def describe(experiment: Experiment) -> str:
     """Return a table of what an experiment's update and rollouts take, each process of them, on a GPU.
+
+    Below it stands what a job takes of the machine's own memory: each process reads the whole policy there first, and
+    the reference.
 
     Raises:
         ProgpoError: a policy made from scratch, which any machine holds; a checkpoint whose sizes are not known.
@@ -271,7 +270,10 @@ def describe(experiment: Experiment) -> str:
     body = [[name, *(_gib(part.get(name)) for part in (learning, playing))] for name in names]
     heading = f"{policy.path}: {shape.parameters / 1e9:.2f} billion parameters; GiB, by calculation, for each process"
     table = to_text(["", f"update ({update.processes})", f"rollout ({rollout.shards})"], body)
-    return "\n".join([heading, "", *table])
+    models = 2 if update.kl and not update.lora else 1
+    host = (FULL * shape.parameters * update.processes * models, playing["weights"])
+    below = "The machine's own memory, when weights are read: {} for an update, {} for a rollout"
+    return "\n".join([heading, "", *table, "", below.format(*map(_gib, host))])
 
 
 def _size(precision: str) -> int:

@@ -134,7 +134,8 @@ def load_pretrained(settings: PolicySettings) -> Policy:
             )
         model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
     except (OSError, ValueError, SafetensorError) as error:
-        raise ProgpoError(f"{where} is no checkpoint that can be loaded: {_line(error)}") from None
+        remedy = "" if Path(name).is_dir() else f"; without internet, `hf download {name} --local-dir FOLDER` elsewhere"
+        raise ProgpoError(f"{where} is no checkpoint that can be loaded: {_line(error)}{remedy}") from None
     _check_context(settings, model.config, where)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -146,9 +146,35 @@ def test_what_is_divided_or_frozen_takes_less() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config").glob("qwen2.5-*.yaml")), ids=lambda path: path.stem)
 def test_the_shipped_configs_fit_80_gib(path: Path) -> None:
-    last = describe(load_experiment(path)).splitlines()[-1].split()
-    assert last[0] == "total"
-    assert all(0 < float(number) < 80 for number in last[1:])
+    *_, last, _, below = describe(load_experiment(path)).splitlines()
+    assert last.startswith("total")
+    assert all(0 < float(number) < 80 for number in last.split()[1:])
+    # Eight processes of the 7B model, each with a reference; one of the 1.5B.
+    assert ("453.9 for an update, 14.2 for a rollout" in below) == ("7b" in path.stem)
+
+
+def test_the_page_says_what_is_calculated() -> None:
+    page = (ROOT / "docs" / "checkpoints.md").read_text(encoding="utf-8")
+    names = ("weights", "gradients", "optimiser", "reference", "gathered", "copies", "activations", "head", "total")
+    cases = {
+        "one": {},
+        "one, checkpointing": {"checkpointing": True},
+        "one, checkpointing, LoRA of rank 32": {"checkpointing": True, "lora_rank": 32},
+        **{
+            f"FSDP over {count}, checkpointing": {"checkpointing": True, "processes": count, "sharded": True}
+            for count in (2, 4, 8)
+        },
+    }
+    for size in ("1.5B", "7B"):
+        shape = RELEASED[f"Qwen2.5-{size}"]
+        for case, settings in cases.items():
+            found = update_memory(shape, 16384, 4096, **settings)
+            assert f"| {size} | {case} | " + " | ".join(f"{found[name] / GIB:.1f}" for name in names) + " |" in page
+        for rows in (32, 128):
+            for length in (2560, 4608):
+                found = rollout_memory(shape, rows, length)
+                figures = " | ".join(f"{found[name] / GIB:.1f}" for name in ("weights", "cache", "total"))
+                assert f"| {size} | {rows} | {length} | {figures} |" in page
 
 
 def test_what_cannot_be_calculated_is_said(tmp_path: Path) -> None:
