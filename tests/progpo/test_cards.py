@@ -47,7 +47,7 @@ def test_a_dataset_card_says_what_there_is(shards: Path) -> None:
     assert "| all | 2 | 4 | 8 | 25.0 | 75.0 |" in text
     assert "| `walk` | 2 | 4 | 8 | 25.0 | 75.0 |" in text
     assert "policy abcd" in text
-    assert len(re.findall(r"^\| `\w+` \| `", text, re.MULTILINE)) == 21
+    assert len(re.findall(r"^\| `\w+` \| `", text, re.MULTILINE)) == 22
 
 
 def test_a_dataset_card_s_code_runs_where_it_lies(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
