@@ -28,7 +28,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "update-ddp": {},
     "update-ddp-no-kl": {"kl": 0, "loss": "sequence_mean"},
     "update-fsdp": {"strategy": "fsdp"},
-    "update-fsdp-checkpointing": {"strategy": "fsdp", "gradient_checkpointing": True, "old_logprobs": "recompute"},
+    # In one minibatch, so that passes hold several sequences.
+    "update-fsdp-checkpointing": {
+        "strategy": "fsdp",
+        "minibatches": 1,
+        "gradient_checkpointing": True,
+        "old_logprobs": "recompute",
+    },
     "update-ddp-lora": {"lora": LORA},
     "update-fsdp-lora": {"strategy": "fsdp", "lora": LORA, "gradient_checkpointing": True},
     "warmup-ddp": {},

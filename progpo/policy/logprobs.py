@@ -91,7 +91,8 @@ def check_model(model: Any) -> None:
 
 def hidden_states(model: Any, batch: Batch) -> Tensor:
     """Return the hidden states (R, C) from which a batch's tokens are predicted."""
-    if packed.supported(model):
+    # On an accelerator, attention in one kernel is worth more than what is saved around it.
+    if batch.tokens.device.type == "cpu" and packed.supported(model):
         return packed.hidden_states(model, batch.tokens, batch.lengths, batch.rows)
     from transformers import AttentionInterface
 

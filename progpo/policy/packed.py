@@ -32,16 +32,15 @@ ROUND = 16
 
 
 def supported(model: Any) -> bool:
-    """Return whether `hidden_states` computes what this model does, and fast.
+    """Return whether `hidden_states` computes what this model does.
 
-    It is made for the processor. It reads weights without calling the modules that own them, so it cannot be had for
-    layers that have adapters, or that are gathered from several processes when called.
+    It reads weights without calling the modules that own them, so it cannot be had for layers that have adapters, or
+    that are gathered from several processes when called.
     """
     config = model.config
     return (
         config.model_type == "qwen2"
         and type(model).__name__ == "Qwen2ForCausalLM"
-        and model.device.type == "cpu"
         and not hasattr(model, "peft_config")
         and not hasattr(model.model.layers[0], "unshard")
         and set(config.layer_types) == {"full_attention"}

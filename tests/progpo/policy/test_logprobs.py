@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CohereConfig, CohereForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from progpo.errors import ProgpoError
 from progpo.policy import logprobs as module
 from progpo.policy.logprobs import check_model, logprobs, pack, total_loss
+from progpo.policy.team import checkpoint_layers
 
 SIZES = {
     "vocab_size": 61,
@@ -126,3 +128,72 @@ def test_model_with_scaled_logits_is_refused() -> None:
         check_model(model)
     check_model(make_model("qwen2"))
     check_model(make_model("llama"))
+
+
+class Widest(TorchDispatchMode):
+    """Notes the most rows of any tensor with a column for each token of the vocabulary."""
+
+    rows = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.t.default:  # the output layer's weights, seen the other way
+            return out
+        for item in out if isinstance(out, list | tuple) else [out]:
+            if isinstance(item, torch.Tensor) and item.dim() > 1 and item.shape[-1] == 61:
+                self.rows = max(self.rows, item.numel() // 61)
+        return out
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+def test_no_more_logits_than_a_chunk_s_exist_and_none_of_the_context(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model(kind)
+    batch = pack([np.arange(60, dtype=np.int32) % 61], [np.array([40, 55, 59])])
+    with Widest() as seen:
+        logprobs(model, batch)
+        total_loss(model, batch, lambda found, *_: found, entropy=True).backward()
+    # The context's 59 tokens have no logits: a chunk holds the three rows asked for.
+    assert seen.rows == 3
+    monkeypatch.setattr(module, "CHUNK_LOGITS", 61)
+    monkeypatch.setattr(module, "CHUNK_ROWS", 8)
+    batch = pack([np.arange(60, dtype=np.int32) % 61], [np.arange(1, 60)])
+    with Widest() as seen:
+        logprobs(model, batch)
+        total_loss(model, batch, lambda found, *_: found, entropy=True).backward()
+    assert seen.rows == 8
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+def test_gradient_checkpointing_saves_less_and_changes_no_gradient(
+    kind: str, data: tuple[list[np.ndarray], list[np.ndarray]]
+) -> None:
+    found = []
+    for wanted in (False, True):
+        model = make_model(kind)
+        if wanted:
+            checkpoint_layers(model)
+        kept = []
+
+        def keep(item: torch.Tensor, kept: list[int] = kept) -> torch.Tensor:
+            kept.append(item.numel())
+            return item
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda item: item):
+            loss = total_loss(model, pack(*data), lambda found, *_: found)
+        loss.backward()
+        found.append((sum(kept), loss.item(), {name: item.grad for name, item in model.named_parameters()}))
+    (all_kept, loss, gradients), (few_kept, same_loss, same_gradients) = found
+    assert few_kept < all_kept / 3
+    assert same_loss == loss
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(same_gradients[name], gradient, rtol=1e-6, atol=1e-7, msg=name)
+
+
+def test_a_frozen_output_layer_gets_no_gradient(data: tuple[list[np.ndarray], list[np.ndarray]]) -> None:
+    model = make_model("llama")
+    model.lm_head.weight.requires_grad_(False)
+    total_loss(model, pack(*data), lambda found, *_: found).backward()
+    assert model.lm_head.weight.grad is None
+    assert model.model.layers[0].self_attn.q_proj.weight.grad.abs().sum() > 0

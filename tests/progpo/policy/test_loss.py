@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from progpo.policy.loss import clipped, clipped_surrogate, k3, token_weights
+from progpo.policy.loss import clipped, clipped_surrogate, importance_weights, k3, token_weights
 
 #: ratio, advantage, the surrogate at clip 0.2, whether the clip takes the gradient.
 CASES = [
@@ -52,3 +52,10 @@ def test_token_weights() -> None:
     assert token_weights(counts, "token_mean", 512).tolist() == [1 / 8] * 3
     assert token_weights(counts, "sequence_mean", 512).tolist() == [1 / 4, 0, 1 / 12]
     assert token_weights(counts, "constant", 10).tolist() == [1 / 30] * 3
+
+
+def test_importance_weights_are_ratios_up_to_the_cap() -> None:
+    start, sampled = torch.tensor([0.5, 0.2, 0.8]).log(), torch.tensor([0.25, 0.4, 0.1]).log()
+    weights, truncated = importance_weights(start, sampled, 3.0)
+    torch.testing.assert_close(weights, torch.tensor([2.0, 0.5, 3.0]))
+    assert truncated.tolist() == [False, False, True]

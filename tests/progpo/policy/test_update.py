@@ -1,6 +1,7 @@
 """The update, on a tiny policy and trajectories that it sampled."""
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,29 @@ def test_an_update_that_diverges_is_refused(scratch: Policy, sampled: Any) -> No
     model = copy.deepcopy(scratch.model)
     with pytest.raises(ProgpoError, match=r"diverged.*lower `learning_rate`"):
         Updater(model, moved(model), settings).update(*sampled, TEMPERATURE, seed=0, iteration=1)
+
+
+def test_recomputed_probabilities_correct_for_the_sampler(scratch: Policy, sampled: Any) -> None:
+    sequences, trajectories = sampled
+    rng = np.random.default_rng(1)
+    # A sampler whose probabilities are off, some by more than the cap.
+    off = [
+        dataclasses.replace(s, logprobs=s.logprobs + rng.normal(0, 0.5, len(s.logprobs)).astype(np.float32))
+        for s in sequences
+    ]
+    settings = {"kl": 0.0, "learning_rate": 0.0, "importance_cap": 1.5}
+    _, metrics = run(scratch, (off, trajectories), old_logprobs="recompute", minibatches=2, **settings)
+    assert metrics["ratio_mean"] == pytest.approx(1, abs=1e-6)
+    assert metrics["clip_fraction"] == 0
+    assert metrics["ratio_deviation"] > 0.1
+    assert 0.05 < metrics["importance_truncated"] < 0.5
+    # One minibatch, one epoch: each ratio is 1, so the loss is minus the weighted mean advantage.
+    _, metrics = run(scratch, (off, trajectories), old_logprobs="recompute", **settings)
+    live = [item for item in off if item.advantages.any()]
+    right = logprobs(scratch.model, pack([s.tokens for s in live], [s.positions for s in live]), TEMPERATURE)
+    weights = (right - torch.from_numpy(np.concatenate([s.logprobs for s in live]))).exp().clamp(max=1.5)
+    advantages = torch.from_numpy(np.concatenate([s.advantages for s in live]))
+    count = sum(len(item.positions) for item in off)
+    assert metrics["loss"] == pytest.approx(float(-(weights * advantages).sum() / count), rel=1e-3, abs=1e-5)
+    # With a sampler that is right, nothing is corrected.
+    assert run(scratch, sampled, old_logprobs="recompute")[1]["importance_mean"] == pytest.approx(1, abs=1e-4)

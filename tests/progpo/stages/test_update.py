@@ -14,6 +14,7 @@ from typing import Any
 import corridor
 import pyarrow.parquet as pq
 import pytest
+from safetensors.torch import load_file
 
 from envs import Task
 from progpo.artifacts import check, damage, write_json, write_manifest
@@ -22,6 +23,7 @@ from progpo.policy.checkpoint import create_scratch, fingerprint, load_policy, s
 from progpo.policy.play import Episode, play
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.stages import PolicySettings, UpdateSettings
+from progpo.settings.training import LoraSettings
 from progpo.stages import advantages, update
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
@@ -294,3 +296,38 @@ def test_what_does_not_belong_together_is_refused(
     with pytest.raises(ProgpoError, match=message):
         run(first, warm, folder, **changes)
     assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_adapters_are_merged_for_the_rollouts_and_go_on(
+    first: Iteration, warm: Path, tasks: list[Task], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    lora = SETTINGS.model_copy(update={"lora": LoraSettings(rank=4, alpha=8)})
+    one = run(first, warm, tmp_path / "1", settings=lora)
+    policy = tmp_path / "1" / "policy"
+    # KL is to the same model without its adapters, which are nothing yet in the first pass.
+    assert one["logprob_difference"] < 1e-4
+    manifest = check(policy)
+    assert manifest.facts["fingerprint"] == fingerprint(policy) != fingerprint(warm)
+    assert "adapter/adapter_model.safetensors" in manifest.files
+    moments = load_file(policy / "optimizer.safetensors")
+    assert moments
+    assert all(".lora_" in name for name in moments)
+    # The merged checkpoint samples; the adapters on the warm-up's policy compute the same.
+    second = roll_out(policy, tasks, tmp_path / "2", 2)
+    two = run(second, warm, tmp_path / "2", iteration=2, settings=lora)
+    assert two["logprob_difference"] < 1e-4
+    assert two["total_optimizer_steps"] == 4
+    assert two["kl"] > 0
+    assert fingerprint(tmp_path / "2" / "policy") != fingerprint(policy)
+
+    with pytest.raises(ProgpoError, match="was trained by adapters"):
+        run(second, warm, tmp_path / "3", iteration=2)
+    with pytest.raises(ProgpoError, match="give as --reference the policy that the first update started from"):
+        run(second, policy, tmp_path / "3", iteration=2, settings=lora)
+    whole = run(first, warm, tmp_path / "4")
+    assert whole["optimizer_steps"]
+    third = roll_out(tmp_path / "4" / "policy", tasks, tmp_path / "4", 2)
+    with pytest.raises(ProgpoError, match="all its weights were trained"):
+        run(third, warm, tmp_path / "3", iteration=2, settings=lora)
+    assert not (tmp_path / "3" / "policy").exists()
