@@ -55,7 +55,7 @@ def make_folder(stage: str, output: Path, options: dict[str, Path], words: tuple
                 check(Path(word))
     files = []
     with atomic_folder(output.parent) as place:
-        for name, size in (("model.safetensors", 1000), ("optimizer.safetensors", 2000), ("config.json", 10)):
+        for name, size in (("model.safetensors", 1000), ("optimizer.safetensors", 2000), ("progpo.json", 10)):
             write_text(place / name, output.as_posix().ljust(size))
             files.append(place / name)
         if "--metrics" in options:
