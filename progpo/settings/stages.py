@@ -22,6 +22,18 @@ MOST_TEMPERATURE = 100.0
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
+class DitherSettings(Settings):
+    """A demonstrator that loses time, to be imitated: what comes of it is a policy that keeps doing what is of no use.
+
+    Attributes:
+        share: of steps, in all variants, at which one of the actions is executed in place of the expert's.
+        actions: what to do then; one of those that are admissible is drawn, where there is one.
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    actions: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class DemonstrationSettings(Settings):
     """How the expert shows the train tasks.
 
@@ -30,12 +42,16 @@ class DemonstrationSettings(Settings):
         noise: share of steps, in all but the first variant, at which a random action is executed in place of the
             expert's (never imitated: it is there to be recovered from).
         invalid: share of the noise actions that need not be admissible.
-        seed: of the noise and of the order of search.
+        dither: time that is lost and, unlike noise, imitated; null: none.
+        max_steps: of a demonstration; null: as many as the environment allows.
+        seed: of the noise, the dither and the order of search.
     """
 
     variants: Count = 3
     noise: Share = 0.12
     invalid: Share = 0.33
+    dither: DitherSettings | None = None
+    max_steps: Count | None = None
     seed: Seed = 0
 
 

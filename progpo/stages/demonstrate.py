@@ -19,7 +19,7 @@ from progpo.errors import ProgpoError
 from progpo.progress import Progress
 from progpo.seeds import stream
 from progpo.settings.experiment import DemonstrateStage
-from progpo.settings.stages import DemonstrationSettings
+from progpo.settings.stages import DemonstrationSettings, DitherSettings
 from progpo.tasks import TASK_LIST, load_shown
 from progpo.trajectories.records import Step, Trajectory
 from progpo.trajectories.schema import Metadata
@@ -126,7 +126,9 @@ def demonstrate(
         action = expert.act(observation, told)
         admissible = info["admissible_commands"]
         imitate = True
-        if noise:
+        if lost := _dither(admissible, settings.dither, rng):
+            action = lost
+        elif noise:
             if rng.random() < noise and admissible:
                 action, imitate = _noise(admissible, known, settings.invalid, rng), False
             known.update(dict.fromkeys(admissible))
@@ -163,12 +165,23 @@ def _noise(admissible: Sequence[str], known: dict[str, None], invalid: float, rn
     return choices[int(rng.integers(len(choices)))]
 
 
+def _dither(admissible: Sequence[str], dither: DitherSettings | None, rng: np.random.Generator) -> str | None:
+    """Draw whether time is lost, and how."""
+    if dither is None or rng.random() >= dither.share:
+        return None
+    choices = [action for action in dither.actions if action in admissible]
+    return choices[int(rng.integers(len(choices)))] if choices else None
+
+
 class _Player:
     """What one process needs to play: an environment and the means to make experts."""
 
     def __init__(self, settings: DemonstrateStage) -> None:
         self._settings = settings.demonstrations
-        self._environment = settings.environment.make()
+        playing = settings.environment
+        if self._settings.max_steps is not None:
+            playing = playing.model_copy(update={"max_steps": self._settings.max_steps})
+        self._environment = playing.make()
         self._make_expert = envs.entry(settings.environment.name).load("expert")
 
     def play(self, group: int, task: Task) -> list[Shown]:

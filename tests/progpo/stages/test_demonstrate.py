@@ -108,6 +108,33 @@ def test_share_and_kind_of_noise(tasks: list[Task]) -> None:
     assert all(step.valid for step in steps_with(1.0) if step.imitate)
 
 
+def test_time_is_lost_in_every_variant_and_imitated(tasks: list[Task]) -> None:
+    def steps_with(*actions: str) -> list:
+        its = DemonstrationSettings(noise=0, dither={"share": 0.6, "actions": actions})
+        found = []
+        for seed in range(100):
+            expert = corridor.CorridorExpert(np.random.default_rng(seed), vary=False)
+            environment = corridor.make(max_steps=30)
+            task = tasks[seed % len(tasks)]
+            found += demonstrate(environment, expert, task, 0, 0, its, stream("noise", seed)).steps
+        return found
+
+    steps = steps_with("look", "no such action")
+    assert all(step.imitate and step.valid for step in steps)
+    assert np.mean([step.action == "look" for step in steps]) == pytest.approx(0.6, abs=0.05)
+    assert not [step for step in steps_with("no such action") if step.action == "no such action"]
+
+
+def test_demonstrations_may_be_longer_than_episodes(folder: Path) -> None:
+    def longest(name: str, max_steps: int | None) -> int:
+        stage = settings(max_steps=7, variants=3, noise=0, dither={"share": 0.5, "actions": ["look"]})
+        demonstrations = stage.demonstrations.model_copy(update={"max_steps": max_steps})
+        metrics = shown(folder, name, stage.model_copy(update={"demonstrations": demonstrations}))[1]
+        return metrics["variants"]["noisy"]["all"]["max_steps"]
+
+    assert longest("as-episodes", None) <= 7 < longest("longer", 60)
+
+
 def test_tells_the_expert_what_was_executed(tasks: list[Task]) -> None:
     told = []
 
