@@ -57,9 +57,10 @@ class Playing(Settings):
             raise ValueError(str(error)) from None
         return {"name": name, "options": model.model_validate(options)}
 
-    def make(self) -> Any:
-        """Make one environment by these settings."""
-        return envs.make(self.name, **self.options.model_dump())
+    def make(self, max_steps: int | None = None) -> Any:
+        """Make one environment by these settings, with another limit of steps where one is given."""
+        options = self.options.model_dump()
+        return envs.make(self.name, **(options if max_steps is None else {**options, "max_steps": max_steps}))
 
 
 class TasksStage(Settings):

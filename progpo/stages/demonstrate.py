@@ -178,10 +178,7 @@ class _Player:
 
     def __init__(self, settings: DemonstrateStage) -> None:
         self._settings = settings.demonstrations
-        playing = settings.environment
-        if self._settings.max_steps is not None:
-            playing = playing.model_copy(update={"max_steps": self._settings.max_steps})
-        self._environment = playing.make()
+        self._environment = settings.environment.make(self._settings.max_steps)
         self._make_expert = envs.entry(settings.environment.name).load("expert")
 
     def play(self, group: int, task: Task) -> list[Shown]:

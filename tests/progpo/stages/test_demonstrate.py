@@ -127,7 +127,7 @@ def test_time_is_lost_in_every_variant_and_imitated(tasks: list[Task]) -> None:
 
 def test_demonstrations_may_be_longer_than_episodes(folder: Path) -> None:
     def longest(name: str, max_steps: int | None) -> int:
-        stage = settings(max_steps=7, variants=3, noise=0, dither={"share": 0.5, "actions": ["look"]})
+        stage = settings(max_steps=7, variants=3, noise=0, dither={"share": 0.8, "actions": ["look"]})
         demonstrations = stage.demonstrations.model_copy(update={"max_steps": max_steps})
         metrics = shown(folder, name, stage.model_copy(update={"demonstrations": demonstrations}))[1]
         return metrics["variants"]["noisy"]["all"]["max_steps"]
