@@ -361,7 +361,7 @@ def serve(
     """Serve a policy with vLLM's server, for `backend: endpoint`; other arguments (--port 8000) go to vLLM."""
     from progpo.serve import serve as start
 
-    start(policy, context.args, strict)
+    raise typer.Exit(start(policy, context.args, strict))
 
 
 for command in (*cli_look.COMMANDS, *cli_share.COMMANDS):

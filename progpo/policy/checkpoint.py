@@ -9,7 +9,8 @@ gives every checkpoint whose model type is qwen2 the tokenizer of the released Q
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -326,6 +327,21 @@ def read_settings(folder: Path) -> PolicySettings:
 def fingerprint(folder: Path) -> str:
     """Return the fingerprint of the policy in a folder: 16 hex digits over weights, config and tokenizer."""
     return _combine(_digests(folder), MODEL_FILES + TOKENIZER_FILES)
+
+
+@contextmanager
+def checkpoint_alone(folder: Path) -> Iterator[Path]:
+    """Give a folder that holds links to a policy's checkpoint, what its fingerprint is taken over, and nothing else.
+
+    Others read every file of weights that lies in a folder, the optimiser's state beside them too.
+    """
+    with TemporaryDirectory(prefix="progpo-") as place:
+        for pattern in MODEL_FILES + TOKENIZER_FILES:
+            for file in folder.glob(pattern):
+                link = Path(place) / file.relative_to(folder)
+                link.parent.mkdir(exist_ok=True)
+                link.symlink_to(file.resolve())
+        yield Path(place)
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from progpo.errors import ProgpoError
 from progpo.policy.backends.base import Answer, Backend, Turn
-from progpo.policy.checkpoint import Policy
+from progpo.policy.checkpoint import Policy, checkpoint_alone
 from progpo.policy.precision import compute_dtype
 from progpo.settings.sampling import SamplingSettings
 
@@ -58,24 +58,26 @@ class Vllm(Backend):
         limit = policy.settings.max_context_tokens
         given = settings.vllm.cache_gib
         try:
-            self._engine = vllm.LLM(
-                str(folder),
-                skip_tokenizer_init=True,
-                generation_config="vllm",
-                dtype=self._dtype,
-                enforce_eager=settings.vllm.eager,
-                max_model_len=limit,
-                max_num_seqs=settings.batch,
-                max_num_batched_tokens=max(MOST_TOKENS, limit),
-                enable_prefix_caching=True,
-                kv_cache_memory_bytes=(
-                    int(given * 2**30) if given else cache_bytes(shape, limit, settings.batch, dtype.itemsize)
-                ),
-                logprobs_mode="processed_logprobs",
-                **({"block_size": BLOCK} if on_processor else {}),
-            ).llm_engine
+            with checkpoint_alone(folder) as checkpoint:
+                self._engine = vllm.LLM(
+                    str(checkpoint),
+                    skip_tokenizer_init=True,
+                    generation_config="vllm",
+                    use_tqdm_on_load=False,
+                    dtype=self._dtype,
+                    enforce_eager=settings.vllm.eager,
+                    max_model_len=limit,
+                    max_num_seqs=settings.batch,
+                    max_num_batched_tokens=max(MOST_TOKENS, limit),
+                    enable_prefix_caching=True,
+                    kv_cache_memory_bytes=(
+                        int(given * 2**30) if given else cache_bytes(shape, limit, settings.batch, dtype.itemsize)
+                    ),
+                    logprobs_mode="processed_logprobs",
+                    **({"block_size": BLOCK} if on_processor else {}),
+                ).llm_engine
         except Exception as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
             raise ProgpoError(
                 f"{folder}: vLLM cannot hold this policy: {reason}\nremedy: smaller `batch`, `vllm.cache_gib` or "
                 "`policy.max_context_tokens` where it is memory; `backend: progpo` where it is the model"

@@ -22,6 +22,8 @@ def made(tmp_path_factory, scratch) -> Path:
     tasks_stage.run(validate(TasksStage, {"environment": "corridor", "tasks": {}}, "test"), folder / "tasks")
     with artifacts.atomic_folder(folder / "policy") as place:
         save_files(scratch, place)
+        # As in the folder of an updated policy.
+        (place / "optimizer.safetensors").write_bytes(b"no weights")
         artifacts.write_manifest(place, "warmup", {}, list(place.iterdir()), at=folder / "policy")
     return folder
 
