@@ -83,7 +83,8 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """What commands need to speak to it."""
-        return {**os.environ, "PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf")}
+        path = os.pathsep.join([str(self.folder / "bin"), PATH])
+        return {**os.environ, "PATH": path, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def command(self, *words: str) -> str:
         """Run one of SLURM's commands and return what it prints."""
@@ -145,10 +146,14 @@ def _configure(folder: Path) -> None:
     user = pwd.getpwuid(os.getuid()).pw_name
     text = CONFIGURATION.format(folder=folder, host=_host(), controller=controller, node=node, user=user)
     (folder / "slurm.conf").write_text(text)
-    files = [folder / f"gpu{number}" for number in range(4)]
-    for file in files:
-        file.touch()
-    (folder / "gres.conf").write_text(f"NodeName={_host()} Name=gpu File={folder}/gpu[0-3]\n")
+    # A pretended GPU must be a device; with no control groups, nobody touches it.
+    devices = ("full", "null", "random", "zero")
+    (folder / "gres.conf").write_text("".join(f"NodeName={_host()} Name=gpu File=/dev/{name}\n" for name in devices))
+    # The executor keeps SLURM_CONF from the `srun` inside a job; a real cluster has its configuration in /etc.
+    wrapper = folder / "bin" / "srun"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {shutil.which("srun", path=PATH)} "$@"\n')
+    wrapper.chmod(0o755)
 
 
 def _host() -> str:
