@@ -11,13 +11,17 @@ from progpo.artifacts import atomic_folder, write_manifest, write_text
 from progpo.errors import ProgpoError
 from progpo.report.captions import CAPTIONS
 from progpo.report.collect import Content
-from progpo.settings.experiment import Experiment
+from progpo.results import expected
+from progpo.settings import load_json
+from progpo.settings.experiment import CompareStage, Experiment
+from progpo.stages.compare import read_study, write_tables
 from progpo.stages.report import FIGURES, read, to_page
 from progpo.status import noted
 from progpo.trajectories.write import write_table
 
 PAGE, CONFIG = "README.md", "config.yaml"
 CURVES, EVALUATIONS = "curves.parquet", "evaluations.parquet"
+COMPARISON = "compare.md"
 #: Columns that are text, and those that are whole numbers; the others are rates and means.
 TEXT = ("arm", "alarms", "split", "task", "task_type")
 WHOLE = ("seed", "iteration", "episodes", "successes")
@@ -27,8 +31,8 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
     """Write a folder with an experiment's results; return its files.
 
     `README.md` shows tables and figures; `figures/` holds them as SVG and PNG; `curves.parquet` has a row an arm, seed
-    and iteration (`progpo.results.make_curves`), `evaluations.parquet` one an arm, seed, split and task;
-    `config.yaml` has every setting.
+    and iteration (`progpo.results.make_curves`), `evaluations.parquet` one an arm, seed, split and task; `compare.md`
+    (`.csv`, `.parquet`) has the arms beside one another, as `progpo compare` does; `config.yaml` has every setting.
 
     Args:
         root: the experiment's folder.
@@ -42,6 +46,8 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
     if experiment is None:
         raise ProgpoError(f"{root}: the settings of its run are not noted there; name its config with --configfile")
     content, _ = read(experiment.reported(), [root], strict=True)
+    comparison = load_json(CompareStage, experiment.stage("compare"))
+    study = read_study(root, expected(root, comparison.experiment), comparison.experiment, strict=True)
 
     from progpo.report.figures import draw
 
@@ -53,6 +59,7 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
         write_text(folder / CONFIG, settings)
         write_text(folder / PAGE, _page(content, experiment))
         written += [folder / name for name in (CURVES, EVALUATIONS, CONFIG, PAGE)]
+        written += write_tables([study], comparison, folder / COMPARISON)[2]
         facts = {"experiment": experiment.experiment, "versions": list(content.versions)}
         write_manifest(folder, "publish", content.settings.model_dump(mode="json"), written, facts=facts)
         names = [path.relative_to(folder) for path in written]
@@ -68,7 +75,8 @@ def _page(content: Content, experiment: Experiment) -> str:
     parts.append(
         f"## What made this\n\nprogpo {' and '.join(content.versions)}, with the settings in [{CONFIG}]({CONFIG}); "
         f"`make run CONFIG=<this folder>/{CONFIG}` runs it again.\n\nMeasured values: [{CURVES}]({CURVES}) (a row an "
-        f"arm, seed and iteration) and [{EVALUATIONS}]({EVALUATIONS}) (a row an arm, seed, split and task).\n"
+        f"arm, seed and iteration) and [{EVALUATIONS}]({EVALUATIONS}) (a row an arm, seed, split and task).\n\n"
+        f"The arms beside one another, with paired differences: [{COMPARISON}]({COMPARISON}).\n"
     )
     return "\n".join(parts)
 

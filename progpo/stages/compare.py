@@ -46,20 +46,39 @@ def run(settings: CompareStage, folders: Sequence[Path], output: Path, strict: b
     for folder in folders:
         files = existing(folder) if settings.experiment is None else expected(folder, settings.experiment)
         inputs += files
-        studies.append(_study(folder, files, settings.experiment, strict))
-    rows = compare(studies, settings.compare.base, settings.confidence, settings.compare.resamples)
-    text = _markdown(rows, settings)
-    write_text(output.with_suffix(".csv"), to_csv(rows))
-    _write_parquet(output.with_suffix(".parquet"), rows)
-    write_text(output, text)
-    written = [output, output.with_suffix(".csv"), output.with_suffix(".parquet")]
+        studies.append(read_study(folder, files, settings.experiment, strict))
+    rows, text, written = write_tables(studies, settings, output)
     write_manifest(output, "compare", settings.model_dump(mode="json"), written, inputs)
     print(f"compare: {len(rows)} rows of {len(studies)} experiments, {output.with_suffix('.csv')}", file=sys.stderr)
     return text
 
 
-def _study(folder: Path, files: Sequence[Path], settings: ReportStage | None, strict: bool) -> Study:
-    """Read an experiment; its arms' recipes stand in the manifests of their advantages."""
+def write_tables(
+    studies: Sequence[Study], settings: CompareStage, output: Path
+) -> tuple[Sequence[Row], str, list[Path]]:
+    """Compare, and write what was found as `output` (Markdown), and as CSV and Parquet beside it.
+
+    Returns:
+        The rows, the Markdown, and the files.
+    """
+    rows = compare(studies, settings.compare.base, settings.confidence, settings.compare.resamples)
+    text = _markdown(rows, settings)
+    written = [output, output.with_suffix(".csv"), output.with_suffix(".parquet")]
+    write_text(written[1], to_csv(rows))
+    _write_parquet(written[2], rows)
+    write_text(output, text)
+    return rows, text, written
+
+
+def read_study(folder: Path, files: Sequence[Path], settings: ReportStage | None, strict: bool) -> Study:
+    """Read an experiment; its arms' recipes stand in the manifests of their advantages.
+
+    Args:
+        folder: of the experiment.
+        files: of it, as `progpo.results.expected` or `existing` names them.
+        settings: which of its arms, in which order; None: all.
+        strict: whether the files must be listed in manifests.
+    """
     results = load(files, strict)
     order = results.order(settings.arms if settings else ())
     seeds = {name: min(seed for arm, seed in results.evaluations if arm == name) for name, _ in results.evaluations}

@@ -43,6 +43,9 @@ def test_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     written = publish(root, folder)
     assert {path.relative_to(folder).as_posix() for path in written} == {
         "README.md",
+        "compare.csv",
+        "compare.md",
+        "compare.parquet",
         "config.yaml",
         "curves.parquet",
         "evaluations.parquet",
@@ -62,6 +65,8 @@ def test_published(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     shown = re.findall(r"!\[[^]]*\]\((.*?)\)", page)
     assert shown[0] == "figures/success.svg"
     assert "figures/time.svg" not in shown  # nothing was measured
+    # 4 of 10 tasks and 2 of 10, the one's within the other's.
+    assert "| grpo - progpo | 1 | 1 | -20.0 " in (folder / "compare.md").read_text()
     # Again, over its own output.
     publish(root, folder)
 

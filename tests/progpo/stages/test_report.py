@@ -25,7 +25,15 @@ def rate(successes: int, episodes: int) -> dict:
 def evaluation(root: Path, seed: int, policy: str, successes: int, stage: str = "evaluation") -> Path:
     path = root / f"seed-{seed}" / policy / stage / "summary.json"
     types = {"pick_two_obj_and_place": rate(0, 5), "pick_and_place_simple": rate(successes, 5)}
-    write_json(path, {"splits": {"valid_seen": {**rate(successes, 10), "types": types}}})
+    tasks = {
+        f"task-{number}": {
+            "task_type": list(types)[number // 5],
+            "episodes": 1,
+            "successes": int(5 <= number < 5 + successes),
+        }
+        for number in range(10)
+    }
+    write_json(path, {"splits": {"valid_seen": {**rate(successes, 10), "types": types, "tasks_by_id": tasks}}})
     trajectories = path.with_name("trajectories.parquet")
     trajectories.write_text("")
     write_manifest(trajectories, "evaluate", {}, [trajectories, path])
