@@ -1,4 +1,5 @@
 # All the Python of the workflow: the validated config, the paths, and which file each job reads.
+import gc
 import os
 import re
 import shutil
@@ -6,6 +7,7 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import contains_wildcard
 
 from progpo import results, status
 from progpo.errors import ProgpoError
@@ -17,6 +19,9 @@ try:
     EXPERIMENT = load_experiment({str(key): value for key, value in config.items()})
 except ProgpoError as error:
     raise WorkflowError(str(error)) from None
+
+# A DAG of many thousands of jobs is millions of objects that stay: to look through them again and again is in vain.
+gc.set_threshold(100_000)
 
 REPORT = EXPERIMENT.reported()
 ROOT = f"artifacts/{EXPERIMENT.experiment}"
@@ -41,8 +46,13 @@ wildcard_constraints:
 
 
 def settings_of(stage):
-    """Return a params function that gives a stage's settings (of the job's arm) as canonical JSON."""
-    return lambda wildcards: EXPERIMENT.stage(stage, wildcards.get("arm"))
+    """Return a stage's settings as canonical JSON; for advantages a params function, since each arm has its own."""
+    if stage == "advantages":
+        by_arm = {arm: EXPERIMENT.stage(stage, arm) for arm in EXPERIMENT.arms}
+        return lambda wildcards: by_arm[wildcards.arm]
+    settings = EXPERIMENT.stage(stage)
+    # In a string, unlike in what a function returns, Snakemake replaces what looks like a wildcard.
+    return (lambda wildcards: settings) if contains_wildcard(settings) else settings
 
 
 def number(name):
@@ -82,9 +92,7 @@ def first_of(name):
 
 
 def history(wildcards):
-    """Return the metrics of all the arm's earlier iterations, where tasks are chosen by them."""
-    if EXPERIMENT.rollout.sampling == "uniform":
-        return []
+    """Return the metrics of all the arm's earlier iterations."""
     folder = f"{ROOT}/seed-{wildcards.seed}/{wildcards.source}"
     return [f"{folder}/iteration-{number:03d}/advantages.json" for number in range(1, int(wildcards.iteration))]
 
@@ -132,6 +140,11 @@ def judged_policy(wildcards):
     if Path(wildcards.policy).name == "best":
         return f"{folder}/{wildcards.policy}.json"
     return f"{folder}/{wildcards.policy}/policy/manifest.json"
+
+
+def reported(wildcards):
+    """Return all that a report is made of; not listed where the rule is written, since each job reads the rules."""
+    return [str(path) for path in results.expected(Path(ROOT), REPORT)]
 
 
 def root_of(wildcards, output):

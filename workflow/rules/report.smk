@@ -1,6 +1,6 @@
 rule report:
     input:
-        results.expected(Path(ROOT), REPORT),
+        reported,
     output:
         markdown=f"{ROOT}/report/results.md",
         text=f"{ROOT}/report/results.txt",
@@ -34,7 +34,7 @@ rule report:
 
 rule compare:
     input:
-        results.expected(Path(ROOT), REPORT),
+        reported,
     output:
         markdown=f"{ROOT}/report/compare.md",
         table=f"{ROOT}/report/compare.csv",
@@ -57,7 +57,7 @@ rule compare:
 # Runs where `tracking.to` names trackers, when all else is done.
 rule export:
     input:
-        results.expected(Path(ROOT), REPORT),
+        reported,
     output:
         manifest=f"{ROOT}/tracking/{{tracker}}/manifest.json",
     log:
