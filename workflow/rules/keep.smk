@@ -16,7 +16,7 @@ rule keep:
         ENVIRONMENT
     params:
         settings=settings_of("keep"),
-        arm=f"{ROOT}/seed-{{seed}}/{{arm}}",
+        arm=lambda wildcards, output: str(Path(output.kept).parents[1]),
         iteration=number("iteration"),
     shell:
         "progpo keep {params.arm:q} --settings {params.settings:q} --iteration {params.iteration}"
