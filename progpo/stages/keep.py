@@ -82,8 +82,9 @@ def prune(
     """
     if not root.is_dir():
         raise ProgpoError(f"{root}: no such folder")
-    home = root.resolve().parent.parent
-    if launch.alive(home) or launch.locked(home) or launch.interrupted(home):
+    # Of `artifacts` that is a link, say to a cluster's scratch, the run's lock lies beside the link.
+    homes = {place.parent.parent.resolve() for place in (root.absolute(), root.resolve())}
+    if any(launch.alive(home) or launch.locked(home) or launch.interrupted(home) for home in homes):
         raise ProgpoError(
             f"{root}: a run works there, or was killed and left its lock; wait for it, or take it up and let it end"
         )

@@ -109,6 +109,13 @@ def test_refusals_of_prune(arm: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         with pytest.raises(ProgpoError, match="a run works there, or was killed"):
             prune(root, {})
         left.unlink()
+    # The project's folder holds a link to artifacts that lie elsewhere.
+    project = tmp_path / "project"
+    (project / launch.LOCKS).mkdir(parents=True)
+    (project / launch.LOCKS / "0.lock").touch()
+    (project / "artifacts").symlink_to(root.parent)
+    with pytest.raises(ProgpoError, match="a run works there, or was killed"):
+        prune(project / "artifacts" / root.name, {})
     monkeypatch.setattr(launch, "alive", lambda folder: [4711])
     with pytest.raises(ProgpoError, match="a run works there"):
         prune(root, {})
