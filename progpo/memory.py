@@ -47,11 +47,11 @@ class Shape:
         """Take it from a checkpoint's config (`config.json`).
 
         Raises:
-            ProgpoError: an entry is missing.
+            ProgpoError: an entry is missing, or is no size.
         """
         try:
             heads = config["num_attention_heads"]
-            return cls(
+            sizes = (
                 config["hidden_size"],
                 config["num_hidden_layers"],
                 heads,
@@ -59,10 +59,15 @@ class Shape:
                 config.get("head_dim") or config["hidden_size"] // heads,
                 config["intermediate_size"],
                 config["vocab_size"],
-                bool(config.get("tie_word_embeddings", False)),
             )
+            tied = bool(config.get("tie_word_embeddings", False))
         except KeyError as error:
             raise ProgpoError(f"config.json lacks {error}: not a decoder whose memory can be calculated") from None
+        except (AttributeError, TypeError, ZeroDivisionError):
+            sizes, tied = (), False
+        if not sizes or not all(type(size) is int and size > 0 for size in sizes):
+            raise ProgpoError("config.json: its sizes are no positive numbers, so memory cannot be calculated from it")
+        return cls(*sizes, tied)
 
     @property
     def linear(self) -> tuple[tuple[int, int], ...]:

@@ -1,5 +1,6 @@
 """The calculated peak of memory beside the one that is measured, on small models; known sizes of released ones."""
 
+import json
 import weakref
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,24 @@ def test_a_folder_tells_its_shape(pretrained: Path) -> None:
 
     shape = shape_of(str(pretrained))
     assert shape.parameters == sum(item.numel() for item in load_file(pretrained / "model.safetensors").values())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [[1], {"num_attention_heads": 0}, {"hidden_size": "64"}, {"vocab_size": None}, {"num_hidden_layers": -2}],
+)
+def test_sizes_that_are_none_are_refused(broken: Any, tmp_path: Path) -> None:
+    sizes = {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 99,
+    }
+    config = {**sizes, **broken} if isinstance(broken, dict) else broken
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ProgpoError, match=r"config\.json: its sizes"):
+        shape_of(str(tmp_path))
 
 
 def test_what_is_divided_or_frozen_takes_less() -> None:
