@@ -112,15 +112,19 @@ def load_pretrained(settings: PolicySettings) -> Policy:
     """Load the checkpoint that `settings.path` names, a folder or a hub id.
 
     Raises:
-        ProgpoError: not to be had, without tokenizer or chat template, or with a shorter context than asked for.
+        ProgpoError: not to be had, without tokenizer or chat template, some of its weights missing, or with a shorter
+            context than asked for.
     """
     import torch
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     _quiet()
     name = settings.path
     where = f"policy.path: {name!r}"
+    if not Path(name).is_dir() and (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1):
+        raise ProgpoError(f"{where} is no folder that is there, and no hub id; fetch the checkpoint, name its folder")
     if Path(name).is_dir() and not (Path(name) / "tokenizer.json").is_file():
         raise ProgpoError(
             f"{where} has no tokenizer (no tokenizer.json); put the files there that "
@@ -133,14 +137,21 @@ def load_pretrained(settings: PolicySettings) -> Policy:
                 f"{where} has no chat template; use an instruction-tuned checkpoint, or put a "
                 "chat_template.jinja beside its tokenizer"
             )
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
-    except (OSError, ValueError, SafetensorError) as error:
+        model, loading = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+    except (OSError, ValueError, TypeError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         remedy = "" if Path(name).is_dir() else f"; without internet, `hf download {name} --local-dir FOLDER` elsewhere"
         raise ProgpoError(f"{where} is no checkpoint that can be loaded: {_line(error)}{remedy}") from None
+    missing = sorted(loading["missing_keys"])
+    if missing:
+        # They would be drawn at random, with no more than a warning.
+        raise ProgpoError(
+            f"{where} lacks {len(missing)} of its weights ({missing[0]}, ...); fetch the checkpoint anew, or set right "
+            "its config.json"
+        )
     _check_context(settings, model.config, where)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return Policy(model, tokenizer, settings)
+    return Policy(model.eval(), tokenizer, settings)
 
 
 def save_files(policy: Policy, folder: Path) -> None:

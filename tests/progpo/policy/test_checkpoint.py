@@ -95,8 +95,11 @@ def test_a_pretrained_checkpoint_is_loaded_and_saved(pretrained, tmp_path):
         (lambda folder: (folder / "config.json").unlink(), "no checkpoint that can be loaded"),
         (lambda folder: (folder / "model.safetensors").unlink(), "no checkpoint that can be loaded"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"cut"), "no checkpoint that can be loaded"),
-        (lambda folder: shutil.rmtree(folder), "no checkpoint that can be loaded"),
-        (lambda folder: shorten(folder), "max_context_tokens"),
+        (lambda folder: change_config(folder, intermediate_size=16), "no checkpoint that can be loaded"),
+        (lambda folder: change_config(folder, layer_types=["full_attention"]), "no checkpoint that can be loaded"),
+        (lambda folder: drop_weight(folder), "lacks 1 of its weights"),
+        (lambda folder: shutil.rmtree(folder), "is no folder that is there"),
+        (lambda folder: change_config(folder, max_position_embeddings=1024), "max_context_tokens"),
     ],
 )
 def test_an_unusable_checkpoint_is_refused(pretrained, tmp_path, spoil, message):
@@ -122,6 +125,14 @@ def test_loading_and_sampling_import_nothing_slow(scratch, tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def shorten(folder: Path) -> None:
+def change_config(folder: Path, **changes: object) -> None:
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 1024}))
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def drop_weight(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
