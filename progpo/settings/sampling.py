@@ -43,8 +43,12 @@ class EndpointSettings(Settings):
     @classmethod
     def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         for url in urls:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            try:
+                parts = urlsplit(url)
+                good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            except ValueError:  # a port, or an address, that is none
+                good = False
+            if not good:
                 raise ValueError(f"{url!r} is no URL of a server; give e.g. http://gpu01:8000")
         return urls
 

@@ -51,6 +51,8 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"rollout": {"backend": "transformers"}}, ["rollout.backend", "'progpo', 'vllm' or 'endpoint'"]),
         ({"rollout": {"backend": "endpoint"}}, ["rollout", "endpoint", "urls"]),
         ({"evaluation": {"endpoint": {"urls": ["gpu01:8000"]}}}, ["evaluation.endpoint.urls", "http://gpu01:8000"]),
+        ({"evaluation": {"endpoint": {"urls": ["http://a:80000"]}}}, ["evaluation.endpoint.urls", "'http://a:80000'"]),
+        ({"evaluation": {"endpoint": {"urls": ["http://[::1"]}}}, ["evaluation.endpoint.urls", "'http://[::1'"]),
         ({"evaluation": {"temperature": 1e-9}}, ["evaluation", "temperature", "0.001", "greedy"]),
         ({"evaluation": {"temperature": 1e9}}, ["evaluation.temperature", "100"]),
         ({"evaluation": {"seeds": [3, 3]}}, ["evaluation", "seeds", "twice"]),
