@@ -13,3 +13,8 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no reference data at {SHARED}")
     return SHARED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the cluster's tests first: they take longest and mostly wait, so other workers should not wait for them."""
+    items.sort(key=lambda item: "slurm" not in item.path.parts)

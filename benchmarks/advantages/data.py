@@ -70,6 +70,7 @@ def _table(groups: np.ndarray, rng: np.random.Generator) -> pa.Table:
         "terminated": last & (outcome > 0),
         "truncated": last & (outcome == 0),
         "imitate": np.ones(rows, bool),
+        "history_cut": pa.nulls(rows, pa.int32()),
     }
     names = [name for name in SCHEMA.names if name not in TOKENS]
     return pa.table([columns[name] for name in names], schema=pa.schema([SCHEMA.field(name) for name in names]))
