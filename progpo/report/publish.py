@@ -11,10 +11,9 @@ from progpo.artifacts import atomic_folder, write_manifest, write_text
 from progpo.errors import ProgpoError
 from progpo.report.captions import CAPTIONS
 from progpo.report.collect import Content
-from progpo.results import expected
 from progpo.settings import load_json
 from progpo.settings.experiment import CompareStage, Experiment
-from progpo.stages.compare import read_study, write_tables
+from progpo.stages.compare import study_of, write_tables
 from progpo.stages.report import FIGURES, read, to_page
 from progpo.status import noted
 from progpo.trajectories.write import write_table
@@ -47,7 +46,7 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
         raise ProgpoError(f"{root}: the settings of its run are not noted there; name its config with --configfile")
     content, _ = read(experiment.reported(), [root], strict=True)
     comparison = load_json(CompareStage, experiment.stage("compare"))
-    study = read_study(root, expected(root, comparison.experiment), comparison.experiment, strict=True)
+    study = study_of(root, content.found, comparison.experiment)
 
     from progpo.report.figures import draw
 

@@ -8,7 +8,7 @@ from typing import Any
 from progpo.artifacts import SUFFIX, clean_partial, read_manifest, write_manifest, write_text
 from progpo.comparison import ALL, DIFFICULTIES, SUCCESS, Arm, Study, compare
 from progpo.errors import ProgpoError
-from progpo.results import WARMUP, existing, expected, iteration_folder, load, make_curves
+from progpo.results import WARMUP, Results, existing, expected, iteration_folder, load, make_curves
 from progpo.settings.experiment import CompareStage, ReportStage
 from progpo.tables import to_csv, to_markdown
 from progpo.trajectories.write import write_table
@@ -46,7 +46,7 @@ def run(settings: CompareStage, folders: Sequence[Path], output: Path, strict: b
     for folder in folders:
         files = existing(folder) if settings.experiment is None else expected(folder, settings.experiment)
         inputs += files
-        studies.append(read_study(folder, files, settings.experiment, strict))
+        studies.append(study_of(folder, load(files, strict), settings.experiment))
     rows, text, written = write_tables(studies, settings, output)
     write_manifest(output, "compare", settings.model_dump(mode="json"), written, inputs)
     print(f"compare: {len(rows)} rows of {len(studies)} experiments, {output.with_suffix('.csv')}", file=sys.stderr)
@@ -70,16 +70,14 @@ def write_tables(
     return rows, text, written
 
 
-def read_study(folder: Path, files: Sequence[Path], settings: ReportStage | None, strict: bool) -> Study:
-    """Read an experiment; its arms' recipes stand in the manifests of their advantages.
+def study_of(folder: Path, results: Results, settings: ReportStage | None) -> Study:
+    """Return an experiment's results as a study; its arms' recipes stand in the manifests of their advantages.
 
     Args:
         folder: of the experiment.
-        files: of it, as `progpo.results.expected` or `existing` names them.
+        results: what its files hold.
         settings: which of its arms, in which order; None: all.
-        strict: whether the files must be listed in manifests.
     """
-    results = load(files, strict)
     order = results.order(settings.arms if settings else ())
     seeds = {name: min(seed for arm, seed in results.evaluations if arm == name) for name, _ in results.evaluations}
     arms = []
