@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
@@ -284,7 +284,7 @@ def damage(artifact: Path, beside: bool = True, unread: Sequence[str] = ()) -> l
     removed = pruned(artifact)
     found = []
     for name, digest in manifest.files.items():
-        if (name.startswith("../") and not beside) or _matches(name, unread):
+        if (name.startswith("../") and not beside) or matches(name, unread):
             continue
         file = folder / name
         if not file.is_file():
@@ -295,7 +295,8 @@ def damage(artifact: Path, beside: bool = True, unread: Sequence[str] = ()) -> l
     return found
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a file's name is of one of the patterns."""
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
@@ -335,7 +336,7 @@ def refuse_pruned(artifact: Path, unread: Sequence[str] = ()) -> None:
     """
     for name, entry in pruned(artifact).items():
         file = manifest_path(artifact).parent / name
-        if not file.exists() and not _matches(name, unread):
+        if not file.exists() and not matches(name, unread):
             raise _removed(file, entry["why"])
 
 

@@ -7,10 +7,9 @@ damage, and is completed by the next one.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
-from progpo.artifacts import FOLDER_MANIFEST, PRUNED, SUFFIX, pruned, pruned_path, read_manifest, write_json
+from progpo.artifacts import FOLDER_MANIFEST, PRUNED, SUFFIX, matches, pruned, pruned_path, read_manifest, write_json
 from progpo.settings.keep import KeepSettings
 
 #: The optimiser's state beside a policy, by pattern: only the next update reads it.
@@ -104,21 +103,17 @@ def removals(arm: Path, iteration: int, keep: KeepSettings, stay: Stay) -> list[
         if policy.exists():
             why = {}
             for name in read_manifest(policy).files:
-                if _matches(name, OPTIMIZER_FILES):
+                if matches(name, OPTIMIZER_FILES):
                     if number not in stay.optimizer:
                         gone = number not in stay.policies
                         why[name] = f"policies: {keep.policies}" if gone else f"optimizer: {keep.optimizer}"
-                elif _matches(name, WEIGHT_FILES) and number not in stay.policies:
+                elif matches(name, WEIGHT_FILES) and number not in stay.policies:
                     why[name] = f"policies: {keep.policies}"
             found.append(Removal(policy, why))
         if number not in stay.rollouts:
             for manifest in sorted(folder.glob(SHARDS)):
                 found.append(Removal(manifest, {manifest.name.removesuffix(SUFFIX): f"rollouts: {keep.rollouts}"}))
     return [removal for removal in found if removal.sizes()]
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def removed(root: Path) -> dict[Path, dict[str, int]]:
@@ -132,13 +127,13 @@ def removed(root: Path) -> dict[Path, dict[str, int]]:
 
 def without_weights(files: Iterable[str]) -> bool:
     """Return whether a policy from which these files were removed cannot play any more."""
-    return any(_matches(name, WEIGHT_FILES) and not _matches(name, OPTIMIZER_FILES) for name in files)
+    return any(matches(name, WEIGHT_FILES) and not matches(name, OPTIMIZER_FILES) for name in files)
 
 
 def in_words(found: Mapping[Path, Mapping[str, int]]) -> str:
     """Return in words what was, or would be, removed (see `removed`); empty if that is nothing."""
     weights = sum(without_weights(files) for files in found.values())
-    states = sum(any(_matches(name, OPTIMIZER_FILES) for name in files) for files in found.values())
+    states = sum(any(matches(name, OPTIMIZER_FILES) for name in files) for files in found.values())
     shards = sum(name.endswith(".parquet") for files in found.values() for name in files)
     parts = [
         f"{what} of {number} {'policy' if number == 1 else 'policies'}"
