@@ -172,9 +172,9 @@ class _Progress:
         self._key = key
 
     def save(self, warmup: "Warmup") -> None:
+        """Write the state; all processes must take part."""
         from safetensors.torch import save_file
 
-        """Write the state; all processes must take part."""
         tensors = {f"model/{name}": item for name, item in warmup.optimisation.weights(trained=True).items()}
         tensors |= {f"optimizer/{name}": item for name, item in warmup.optimisation.state().items()}
         if not place().main:
