@@ -4,11 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from progpo.settings.base import Settings
+from progpo.settings.base import NonNegative, Positive, Settings
 
 Discount = Annotated[float, Field(ge=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
 
 
 class ProgressSettings(Settings):

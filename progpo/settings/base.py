@@ -2,13 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from progpo.errors import ProgpoError
 
 M = TypeVar("M", bound=BaseModel)
+
+Count = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class Settings(BaseModel):

@@ -5,11 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from progpo.settings.base import Settings
-
-Count = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+from progpo.settings.base import Count, NonNegative, Positive, Precision, Settings
 
 
 class VllmSettings(Settings):
@@ -68,7 +64,7 @@ class SamplingSettings(Settings):
 
     backend: Literal["progpo", "vllm", "endpoint"] = "progpo"
     batch: Count = 64
-    precision: Literal["auto", "float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     threads: Count = 1
     vllm: VllmSettings = VllmSettings()
     endpoint: EndpointSettings | None = None

@@ -5,21 +5,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from progpo.settings.base import Settings
+from progpo.settings.base import Count, NonNegative, Positive, Precision, Settings
 from progpo.settings.sampling import SamplingSettings
 from progpo.settings.training import TrainingSettings
 
-Count = Annotated[int, Field(ge=1)]
-NonNegative = Annotated[float, Field(ge=0)]
 #: What torch and numpy both take.
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 #: Of sampling at all; log-probabilities at a lower one are mostly rounding.
 LEAST_TEMPERATURE = 1e-3
 MOST_TEMPERATURE = 100.0
-Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class DitherSettings(Settings):

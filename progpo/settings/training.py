@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from progpo.settings.base import Settings
+from progpo.settings.base import Count, Positive, Settings
 
 
 class LoraSettings(Settings):
@@ -16,8 +16,8 @@ class LoraSettings(Settings):
         targets: names of the linear layers that get one; null: all but the output layer.
     """
 
-    rank: Annotated[int, Field(ge=1)] = 32
-    alpha: Annotated[float, Field(gt=0)] = 64.0
+    rank: Count = 32
+    alpha: Positive = 64.0
     targets: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
 
@@ -33,7 +33,7 @@ class TrainingSettings(Settings):
         lora: train low-rank adapters only; null: all weights.
     """
 
-    processes: Annotated[int, Field(ge=1)] = 1
+    processes: Count = 1
     strategy: Literal["ddp", "fsdp"] = "ddp"
     gradient_checkpointing: bool = False
     lora: LoraSettings | None = None
