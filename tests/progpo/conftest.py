@@ -7,8 +7,12 @@ import corridor
 import pytest
 
 from envs import Task
-from progpo.policy.checkpoint import Policy, create_scratch
+from progpo import artifacts
+from progpo.policy.checkpoint import Policy, create_scratch, save_files
+from progpo.settings.base import validate
+from progpo.settings.experiment import TasksStage
 from progpo.settings.stages import PolicySettings
+from progpo.stages import tasks as tasks_stage
 
 # Before torch is imported: on matrices this small, more threads wait for each other longer than they compute.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -32,6 +36,19 @@ def tasks() -> list[Task]:
 def scratch(tasks: list[Task]) -> Policy:
     """A tiny policy made from scratch, untrained, that reads the corridor's texts."""
     return create_scratch(PolicySettings(max_context_tokens=512, **SIZES), corridor.texts(tasks), seed=3)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, scratch: Policy) -> Path:
+    """A folder with a task list and a policy as stages leave them; tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("made")
+    tasks_stage.run(validate(TasksStage, {"environment": "corridor", "tasks": {}}, "test"), folder / "tasks")
+    with artifacts.atomic_folder(folder / "policy") as place:
+        save_files(scratch, place)
+        # As in the folder of an updated policy.
+        (place / "optimizer.safetensors").write_bytes(b"no weights")
+        artifacts.write_manifest(place, "warmup", {}, list(place.iterdir()), at=folder / "policy")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,9 @@ import pytest
 
 from progpo import artifacts
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import save_files
 from progpo.settings.base import validate
-from progpo.settings.experiment import EvaluateStage, TasksStage
+from progpo.settings.experiment import EvaluateStage
 from progpo.stages import evaluate
-from progpo.stages import tasks as tasks_stage
 from progpo.statistics import wilson
 from progpo.tasks import load_tasks
 from progpo.trajectories.read import read_shards, to_trajectories
@@ -22,16 +20,6 @@ def settings(**changes) -> EvaluateStage:
     evaluation = {"splits": ["valid", "train"], "seeds": [3, 7], "temperature": 1.0, **changes}
     data = {"environment": {"name": "corridor", "max_steps": 2}, "evaluation": evaluation}
     return validate(EvaluateStage, data, "test")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, scratch) -> Path:
-    folder = tmp_path_factory.mktemp("made")
-    tasks_stage.run(validate(TasksStage, {"environment": "corridor", "tasks": {}}, "test"), folder / "tasks")
-    with artifacts.atomic_folder(folder / "policy") as place:
-        save_files(scratch, place)
-        artifacts.write_manifest(place, "warmup", {}, list(place.iterdir()), at=folder / "policy")
-    return folder
 
 
 def run(made: Path, folder: Path, **changes) -> tuple[list[Trajectory], dict]:

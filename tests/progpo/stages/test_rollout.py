@@ -9,11 +9,9 @@ import pytest
 from progpo import artifacts
 from progpo.errors import ProgpoError
 from progpo.policy import play as playing
-from progpo.policy.checkpoint import save_files
 from progpo.settings.base import validate
-from progpo.settings.experiment import RolloutStage, TasksStage
+from progpo.settings.experiment import RolloutStage
 from progpo.stages import rollout
-from progpo.stages import tasks as tasks_stage
 from progpo.tasks import load_tasks, tasks_of_iteration
 from progpo.trajectories.read import read_shards, to_trajectories
 
@@ -23,17 +21,6 @@ SAMPLING = {"tasks": 4, "group_size": 2, "shards": 2, "batch": 8}
 def settings(**sampling) -> RolloutStage:
     data = {"environment": {"name": "corridor", "max_steps": 3}, "rollout": {**SAMPLING, **sampling}}
     return validate(RolloutStage, data, "test")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, scratch) -> Path:
-    """A folder with tasks and a policy, made by their stages."""
-    folder = tmp_path_factory.mktemp("made")
-    tasks_stage.run(validate(TasksStage, {"environment": "corridor", "tasks": {}}, "test"), folder / "tasks")
-    with artifacts.atomic_folder(folder / "policy") as place:
-        save_files(scratch, place)
-        artifacts.write_manifest(place, "warmup", {}, list(place.iterdir()), at=folder / "policy")
-    return folder
 
 
 def run(made: Path, output: Path, shard: int = 0, seed: int = 5, iteration: int = 1, strict=True, **sampling) -> Path:
