@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+import time
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from progpo.artifacts import sha256
+from progpo.launch import INCOMPLETE
 
 ROOT = Path(__file__).parents[2]
 TINY = yaml.safe_load(Path(__file__).with_name("tiny.yaml").read_text())
@@ -66,6 +70,30 @@ class Run:
         jobs.pop("total", None)
         jobs.pop("all", None)
         return jobs
+
+    def settle(self, limit: float = 60) -> None:
+        """Wait until no process of a run that was ended is left: the last ones outlive the one that was waited for."""
+        deadline = time.monotonic() + limit
+        while left := [process for process in psutil.process_iter() if self._holds(process)]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
+
+    def _holds(self, process: psutil.Process) -> bool:
+        try:
+            return process.cwd() == str(self.folder.resolve())
+        except psutil.Error:
+            return False
+
+    def incomplete(self) -> set[Path]:
+        """Return the outputs of jobs that Snakemake had started and not recorded as finished."""
+        marks = self.folder / INCOMPLETE
+        # Snakemake names a mark by its output in base64, a long one in folders whose names begin with @.
+        names = [
+            "".join(part.removeprefix("@") for part in mark.relative_to(marks).parts)
+            for mark in marks.rglob("*")
+            if mark.is_file()
+        ]
+        return {self.folder / urlsafe_b64decode(name).decode() for name in names if name != "migration_underway"}
 
     def progpo(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one command by hand."""

@@ -120,6 +120,8 @@ def story(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
         interrupted = process.wait(timeout=LIMIT)
         first = slurm.jobs()
         locks = [path.name for path in (run.folder / ".snakemake" / "locks").glob("*")]
+        # The node is this machine: a cancelled job's processes are seen here until they have ended.
+        run.settle()
         planned = run.planned()
 
         process = start(run, slurm, site_profile(run.folder / "site"), "second.log")
