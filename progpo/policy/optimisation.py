@@ -1,4 +1,4 @@
-"""AdamW through accelerate: device, processes, mixed precision, and an optimiser state that travels as a file."""
+"""AdamW and Muon through accelerate: device, processes, mixed precision, and an optimiser state that is a file."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from progpo.errors import ProgpoError
+from progpo.policy.muon import Muon, hidden_matrices
 from progpo.policy.precision import compute_dtype
 from progpo.policy.team import Sharded, Team, gathered, local, scatter
 from progpo.processes import check_strategy, place
+from progpo.settings.stages import MuonSettings
 
 #: Added to the root of the second moment.
 EPSILON = 1e-8
-#: The optimiser's tensors in a state file: "<moment>/<parameter>".
+#: The optimiser's tensors in a state file: "<moment>/<parameter>". Muon has the first alone.
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -41,6 +43,7 @@ class Optimisation:
         settings: of AdamW. Only matrices decay, not gains and biases.
         precision: "float32", "bfloat16" or "auto": of the forward pass. Parameters and moments keep their dtype.
         strategy: "ddp" or "fsdp": whether each of several processes holds the whole model, or a part of it.
+        muon: for the matrices of the layers, in place of AdamW (not with "fsdp"); None: AdamW for all.
 
     Attributes:
         model: on the device that accelerate chose.
@@ -52,7 +55,14 @@ class Optimisation:
         ProgpoError: processes with different weights, or a launcher that asks for another strategy.
     """
 
-    def __init__(self, model: Any, settings: AdamWSettings, precision: str, strategy: str = "ddp") -> None:
+    def __init__(
+        self,
+        model: Any,
+        settings: AdamWSettings,
+        precision: str,
+        strategy: str = "ddp",
+        muon: MuonSettings | None = None,
+    ) -> None:
         check_strategy(strategy)
         self._settings = settings
         self._accelerator = _accelerator(precision)
@@ -62,7 +72,12 @@ class Optimisation:
         self.model = model
         self.forward = self.prepare(model)
         self._named = {name: item for name, item in model.named_parameters() if item.requires_grad}
-        self._moments = {name: (torch.zeros_like(item), torch.zeros_like(item)) for name, item in self._named.items()}
+        matrices = hidden_matrices(model) if muon else {}
+        self._muon = Muon(matrices, muon, settings.weight_decay, self.team) if muon else None
+        self._adamw = {name: item for name, item in self._named.items() if name not in matrices}
+        self._moments = {name: (torch.zeros_like(item), torch.zeros_like(item)) for name, item in self._adamw.items()}
+        if self._muon:
+            self._moments |= {name: (momentum,) for name, momentum in self._muon.momentum.items()}
         self.steps = 0
 
     def prepare(self, model: Any) -> Callable[..., Tensor]:
@@ -118,7 +133,9 @@ class Optimisation:
         norm = self._clip()
         self.require_finite(norm, "the gradient's norm")
         self.steps += 1
-        for name, item in self._named.items():
+        if self._muon:
+            self._muon.step(rate / settings.learning_rate)
+        for name, item in self._adamw.items():
             if item.grad is None:
                 continue
             part, grad = local(item), local(item.grad)
@@ -191,7 +208,7 @@ class Optimisation:
         return {
             f"{moment}/{name}": tensor
             for name, pair in self._moments.items()
-            for moment, tensor in zip(MOMENTS, pair, strict=True)
+            for moment, tensor in zip(MOMENTS, pair, strict=False)
         }
 
     def restore(self, state: Mapping[str, Tensor], steps: int, where: Path) -> None:

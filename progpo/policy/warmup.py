@@ -51,7 +51,7 @@ class Warmup:
             checkpoint_layers(model)
         self._lessons, self._settings = lessons, settings
         adamw = AdamWSettings(settings.learning_rate, settings.betas, settings.weight_decay, settings.max_gradient_norm)
-        self.optimisation = Optimisation(model, adamw, settings.precision, settings.strategy)
+        self.optimisation = Optimisation(model, adamw, settings.precision, settings.strategy, settings.muon)
         self.done = self.consumed = 0
         self.curve: list[dict[str, float | int | None]] = []
 

@@ -127,8 +127,20 @@ class PolicySettings(Settings):
         return self.max_response_tokens or (16 if self.resolved_response == "plain" else 512)
 
 
+class MuonSettings(Settings):
+    """Muon (K. Jordan, 2024; arXiv 2502.16982) for the matrices of the layers; the rest stays AdamW's.
+
+    Attributes:
+        learning_rate: at its peak, of the matrices; it follows the schedule of the other one.
+        momentum: Nesterov's.
+    """
+
+    learning_rate: Annotated[float, Field(gt=0, le=1)] = 0.02
+    momentum: Decay = 0.95
+
+
 class WarmupSettings(TrainingSettings):
-    """Supervised fine-tuning on the demonstrations (AdamW, linear warm-up, cosine decay).
+    """Supervised fine-tuning on the demonstrations (AdamW or Muon, linear warm-up, cosine decay).
 
     Attributes:
         tokens: stop after this many tokens were trained on (a budget of work, not of time); 0: a pretrained
@@ -136,6 +148,7 @@ class WarmupSettings(TrainingSettings):
         batch_tokens: tokens an optimiser step.
         pass_tokens: most tokens of a forward pass (gradients accumulate); null: `batch_tokens`.
         learning_rate, min_learning_rate_ratio, warmup_steps, betas, weight_decay, max_gradient_norm: as usual.
+        muon: for the matrices of the layers, in place of AdamW; null: AdamW for all.
         observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
         augment: rename objects anew at each pass, where the environment can.
         precision: "auto": bfloat16 autocast where the processor has fast instructions for it.
@@ -152,11 +165,20 @@ class WarmupSettings(TrainingSettings):
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     weight_decay: NonNegative = 0.01
     max_gradient_norm: Positive = 1.0
+    muon: MuonSettings | None = None
     observation_loss: NonNegative = 0.3
     augment: bool = True
     precision: Precision = "auto"
     threads: Count = 1
     save_every: Count = 100
+
+    @model_validator(mode="after")
+    def _whole_matrices(self) -> "WarmupSettings":
+        if self.muon and (self.strategy == "fsdp" or self.lora):
+            raise ValueError(
+                "muon: it wants whole matrices, all trained: not with `strategy: fsdp` or `lora`; leave it out"
+            )
+        return self
 
 
 class DynamicSettings(Settings):
