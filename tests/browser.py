@@ -3,7 +3,6 @@
 import base64
 import json
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ports import free_ports
 
 #: Under which a command answers with an element.
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -106,9 +107,7 @@ class Browser:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """Start a browser, and end it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}"
     driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

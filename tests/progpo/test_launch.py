@@ -81,7 +81,7 @@ def test_interrupted_it_waits_for_snakemake(tmp_path: Path, whole_group: bool, s
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     os.killpg(process.pid, signal.SIGINT) if whole_group else process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == status
+    assert process.wait(timeout=300) == status
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_another_run_is_refused_without_a_lock(calls: list[list[str]], monkeypat
 
 def test_of_two_runs_the_later_sees_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "progpo"
-    script.write_text("import time\ntime.sleep(60)\n")
+    script.write_text("import time\ntime.sleep(3600)\n")
     process = subprocess.Popen([sys.executable, str(script), "run"], cwd=tmp_path)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while len(psutil.Process(process.pid).cmdline()) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert launch.alive(tmp_path) == []

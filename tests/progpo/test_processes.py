@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "OMP_NUM_THREADS": "1"}
 
 
+def rank(number: int, launcher: int) -> psutil.Process | None:
+    """Return the process of a rank, as soon as it is there."""
+    for child in psutil.Process(launcher).children(recursive=True):
+        with suppress(psutil.Error):
+            if child.environ().get("RANK") == str(number):
+                return child
+    return None
+
+
 @pytest.mark.slow
 def test_a_killed_process_ends_the_job_and_a_launcher_takes_it_up(shown: Path, tmp_path: Path) -> None:
     # Twenty steps, sharded between two processes; the second is killed once a state has been saved.
@@ -105,12 +115,12 @@ def test_a_killed_process_ends_the_job_and_a_launcher_takes_it_up(shown: Path, t
         [sys.executable, "-m", "progpo", *arguments], env=environment(), stderr=subprocess.PIPE, text=True
     )
     state = tmp_path / "two" / "policy.progress" / "state.safetensors"
-    while not state.exists():
+    second = None
+    while second is None or not state.exists():
         assert job.poll() is None, job.stderr.read()
-        time.sleep(0.01)
-    (second,) = (
-        child for child in psutil.Process(job.pid).children(recursive=True) if child.environ().get("RANK") == "1"
-    )
+        # Sought before it is to be killed: there is little time between a state and the end.
+        second = second or rank(1, job.pid)
+        time.sleep(0.002 if second else 0.1)
     second.send_signal(signal.SIGKILL)
     _, told = job.communicate(timeout=300)
     assert job.returncode == 1

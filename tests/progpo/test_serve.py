@@ -22,7 +22,7 @@ files = sorted(path.name for path in pathlib.Path(sys.argv[2]).iterdir() if path
 note = pathlib.Path("note.partial")
 note.write_text(json.dumps({"arguments": sys.argv[1:], "files": files}))
 note.rename("note.json")
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -64,7 +64,7 @@ def test_the_server_gets_the_checkpoint_alone_and_is_ended_with_the_command(fold
     assert set(json.loads(note.read_text())["files"]) >= {"config.json", "model.safetensors", "tokenizer.json"}
     assert "optimizer.safetensors" not in json.loads(note.read_text())["files"]
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 3
+    assert process.wait(300) == 3
     assert list(temporary.iterdir()) == []
 
 

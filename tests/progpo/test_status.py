@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,7 +29,9 @@ def experiment() -> Experiment:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an experiment, in a run that is not alive."""
+    """The folder of an experiment, in a run that is not alive; for what tells the age of its logs, no time passes."""
+    now = time.time()
+    monkeypatch.setattr(status, "time", SimpleNamespace(time=lambda: now))
     monkeypatch.setattr(launch, "alive", lambda folder: [])
     folder = tmp_path / "artifacts" / "x"
     folder.mkdir(parents=True)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import corridor
 import pytest
 import serving
 import torch
+from ports import free_ports
 from safetensors.torch import save_file
 
 if find_spec("vllm") is None:
@@ -115,9 +115,7 @@ def test_heads_that_it_has_no_attention_for_are_refused(made, tmp_path):
 @pytest.fixture(scope="module")
 def server(made, tmp_path_factory) -> Iterator[str]:
     """A server of vLLM that holds the policy."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     options = ["--host=127.0.0.1", f"--port={port}", "--enforce-eager", "--dtype=float32", "--max-num-seqs=8"]
     options += ["--block-size=32", f"--kv-cache-memory-bytes={2**26}"]
     variables = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}

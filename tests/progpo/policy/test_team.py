@@ -1,13 +1,13 @@
 """Two processes on the processor against one: the same losses, weights and optimiser states."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from ports import free_ports
 from two_processes import SCENARIOS, compute
 
 from progpo.policy.sequences import divide, passes
@@ -17,9 +17,7 @@ HELPER = Path(__file__).resolve().parents[2] / "two_processes.py"
 
 def start_two(script: Path, *arguments: str) -> list[subprocess.Popen]:
     """Start a script in two processes that find each other as under a launcher."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     # The script lies beside a folder `progpo`, that of these tests.
     common["PYTHONPATH"] = str(HELPER.parents[1])
