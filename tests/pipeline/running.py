@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import yaml
 
-from progpo.artifacts import sha256
+from progpo.artifacts import read_manifest, sha256
 from progpo.launch import INCOMPLETE
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ class Run:
         jobs.pop("all", None)
         return jobs
 
-    def settle(self, limit: float = 60) -> None:
+    def settle(self, limit: float = 300) -> None:
         """Wait until no process of a run that was ended is left: the last ones outlive the one that was waited for."""
         deadline = time.monotonic() + limit
         while left := [process for process in psutil.process_iter() if self._holds(process)]:
@@ -94,6 +94,17 @@ class Run:
             if mark.is_file()
         ]
         return {self.folder / urlsafe_b64decode(name).decode() for name in names if name != "migration_underway"}
+
+    def done(self) -> dict[Path, int]:
+        """Return the manifests of the jobs that Snakemake recorded as finished, and when each was last changed (ns)."""
+        marked = self.incomplete()
+        found = {}
+        for path in self.artifacts.rglob("*manifest.json"):
+            # A job is done again if one of its outputs is marked: killed in between, it has marks on some of them.
+            made = {Path(os.path.normpath(path.parent / name)) for name in read_manifest(path).files}
+            if not marked & {path, *made}:
+                found[path] = path.stat().st_mtime_ns
+        return found
 
     def progpo(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one command by hand."""
