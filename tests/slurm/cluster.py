@@ -11,7 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ports import free_ports
+
 DAEMONS = ("munged", "slurmctld", "slurmd")
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY"}
 CLIENTS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"])
 
@@ -104,6 +107,13 @@ class Cluster:
             found.append(Job(int(job), comment, state, _mebibytes(memory), gpu="gpu" in wanted))
         return sorted(found, key=lambda job: job.id)
 
+    def settle(self, limit: float) -> None:
+        """Wait until no job is running or ending."""
+        deadline = time.monotonic() + limit
+        while left := [job for job in self.jobs() if job.state not in ENDED]:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.2)
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
@@ -142,7 +152,7 @@ def _configure(folder: Path) -> None:
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(1024))
-    controller, node = _free_ports(2)
+    controller, node = free_ports(2)
     user = pwd.getpwuid(os.getuid()).pw_name
     text = CONFIGURATION.format(folder=folder, host=_host(), controller=controller, node=node, user=user)
     (folder / "slurm.conf").write_text(text)
@@ -160,17 +170,6 @@ def _host() -> str:
     return socket.gethostname().partition(".")[0]
 
 
-def _free_ports(count: int) -> Sequence[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
 def _start(made: Cluster, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     with (made.folder / f"{name}.log").open("wb") as log:
         program = shutil.which(name, path=PATH)
@@ -186,7 +185,7 @@ def _start(made: Cluster, name: str, *arguments: str) -> subprocess.Popen[bytes]
         )
 
 
-def _wait(running: Sequence[subprocess.Popen[bytes]], made: Cluster, ready, limit: float = 60) -> None:
+def _wait(running: Sequence[subprocess.Popen[bytes]], made: Cluster, ready, limit: float = 300) -> None:
     deadline = time.monotonic() + limit
     while True:
         try:
@@ -202,10 +201,9 @@ def _wait(running: Sequence[subprocess.Popen[bytes]], made: Cluster, ready, limi
 
 def _cancel_all(made: Cluster) -> None:
     """Cancel what is left: a job's processes would outlive the node's daemon."""
-    ended = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY"}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        left = [str(job.id) for job in made.jobs() if job.state not in ended]
+        left = [str(job.id) for job in made.jobs() if job.state not in ENDED]
         if not left:
             return
         made.command("scancel", *left)

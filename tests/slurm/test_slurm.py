@@ -118,10 +118,11 @@ def story(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
         wait_for(slurm, process, log, lambda job: job.comment.startswith("rule_warmup") and job.state == "RUNNING")
         os.killpg(process.pid, signal.SIGINT)
         interrupted = process.wait(timeout=LIMIT)
-        first = slurm.jobs()
         locks = [path.name for path in (run.folder / ".snakemake" / "locks").glob("*")]
-        # The node is this machine: a cancelled job's processes are seen here until they have ended.
+        # A cancelled job takes a while to end; the node is this machine, so its processes are seen here until then.
+        slurm.settle(LIMIT)
         run.settle()
+        first = slurm.jobs()
         planned = run.planned()
 
         process = start(run, slurm, site_profile(run.folder / "site"), "second.log")
@@ -131,6 +132,7 @@ def story(slurm: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
         )
         slurm.command("scancel", str(rollout.id))
         status = process.wait(timeout=LIMIT)
+        slurm.settle(LIMIT)
         jobs = [job for job in slurm.jobs() if job.id > first[-1].id]
 
         result = reference.result()
