@@ -10,9 +10,9 @@ from tests.pipeline.running import Run, fresh
 pytestmark = pytest.mark.slow
 
 
-def test_nothing_to_do_under_another_hash_seed(complete: Run) -> None:
-    assert complete.planned(PYTHONHASHSEED="1") == {}
-    assert complete.planned(PYTHONHASHSEED="2") == {}
+def test_nothing_to_do_under_another_hash_seed(copy: Run) -> None:
+    assert copy.planned(PYTHONHASHSEED="1") == {}
+    assert copy.planned(PYTHONHASHSEED="2") == {}
 
 
 def test_two_fresh_runs_are_identical(complete: Run, tmp_path) -> None:

@@ -9,6 +9,7 @@ from tests.pipeline.running import Run
 pytestmark = pytest.mark.slow
 
 WARMUP = "seed-0/warmup/policy"
+LAST = "seed-0/grpo/iteration-002"
 
 
 def test_verify_of_a_complete_run(complete: Run) -> None:
@@ -17,7 +18,7 @@ def test_verify_of_a_complete_run(complete: Run) -> None:
 
 
 def test_edited_weights(complete: Run, copy: Run) -> None:
-    weights = copy.artifacts / WARMUP / "model.safetensors"
+    weights = copy.artifacts / LAST / "policy/model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
@@ -25,11 +26,11 @@ def test_edited_weights(complete: Run, copy: Run) -> None:
 
     listed = copy.progpo("verify", "artifacts/tiny")
     assert listed.returncode == 1
-    assert f"{WARMUP}/model.safetensors: changed" in listed.stdout
+    assert f"{LAST}/policy/model.safetensors: changed" in listed.stdout
 
-    refused = copy("--forcerun", "evaluate")
+    refused = copy("--forcerun", f"artifacts/tiny/{LAST}/evaluation/summary.json")
     assert refused.returncode != 0
-    assert f"{WARMUP}/model.safetensors: changed" in refused.stdout
+    assert f"{LAST}/policy/model.safetensors: changed" in refused.stdout
     remedy = next(line for line in refused.stdout.splitlines() if "remedy:" in line)
     result = copy(*remedy.partition("--cores all ")[2].split())
     assert result.returncode == 0, result.stdout
