@@ -13,7 +13,15 @@ import signal
 import sys
 from pathlib import Path
 
-from progpo.artifacts import FOLDER_MANIFEST, atomic_folder, check, write_json, write_manifest, write_text
+from progpo.artifacts import (
+    FOLDER_MANIFEST,
+    atomic_folder,
+    check,
+    clean_partial,
+    write_json,
+    write_manifest,
+    write_text,
+)
 from progpo.pruning import OPTIMIZER_FILES
 from progpo.report.captions import CAPTIONS
 
@@ -23,6 +31,9 @@ EPISODES = 10
 def main(numbers: dict, stage: str, *words: str) -> None:
     options = {word: Path(value) for word, value in itertools.pairwise(words) if word.startswith("--")}
     output = options["--output"]
+    # As the stages do: what a killed one left half-written.
+    for path in (output, output.parent, *(options[name] for name in ("--summary", "--metrics") if name in options)):
+        clean_partial(path)
     if stage in ("keep", "best"):
         import progpo.cli
 

@@ -16,6 +16,8 @@ from tests.pipeline.running import ROOT, Run
 
 pytestmark = pytest.mark.slow
 
+ARMS = ("grpo", "progpo")
+KEEP = {"policies": 1, "optimizer": 1, "rollouts": 1}
 SPLITS = {"tasks": {"splits": {"train": 12, "validation": 2, "valid_seen": 4, "valid_unseen": 4}}}
 
 
@@ -114,18 +116,20 @@ def test_the_best_and_the_latest_stay_and_the_run_can_be_extended(start: Callabl
     assert light.planned() == {}
 
 
-@pytest.mark.parametrize("job", ["grpo/iteration-003/update.log", "progpo/iteration-003/keep.log"])
-def test_a_killed_run_is_taken_up(start: Callable[[], Run], tmp_path: Path, job: str) -> None:
-    arms = ("grpo", "progpo")
-    keep = {"policies": 1, "optimizer": 1, "rollouts": 1}
-    whole = Light(start(), arms)
-    whole.configure(4, keep)
-    whole()
-    assert whole.there("grpo", "policy/model.safetensors") == whole.there("progpo", "shard-*.parquet") == [4]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Light:
+    """A run of two arms that was not killed; not to be touched."""
+    light = Light(Run(tmp_path_factory.mktemp("whole")), ARMS)
+    light.configure(4, KEEP)
+    light()
+    assert light.there("grpo", "policy/model.safetensors") == light.there("progpo", "shard-*.parquet") == [4]
+    return light
 
-    (tmp_path / "killed").mkdir()
-    light = Light(Run(tmp_path / "killed"), arms, kill=job)
-    light.configure(4, keep)
+
+@pytest.mark.parametrize("job", ["grpo/iteration-003/update.log", "progpo/iteration-003/keep.log"])
+def test_a_killed_run_is_taken_up(whole: Light, tmp_path: Path, job: str) -> None:
+    light = Light(Run(tmp_path), ARMS, kill=job)
+    light.configure(4, KEEP)
     run = light.run
     killed = subprocess.run(
         run.command(),
@@ -137,6 +141,7 @@ def test_a_killed_run_is_taken_up(start: Callable[[], Run], tmp_path: Path, job:
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
+    run.settle()
     assert verify(run.artifacts) == ([], [])
     # The update may be done again, from the policy before: by hand nothing is removed now.
     refused = run.progpo("prune", "artifacts/tiny")
