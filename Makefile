@@ -11,9 +11,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 run: setup
 	progpo run --cores $(CORES) --configfile $(CONFIG)
 
-# A process a core, of one thread; the tests of a file stay together, since they share what is slow to make.
+# A process a core, of one thread, and one that mostly waits (tests/conftest.py). The tests of a file stay together, since
+# they share what is slow to make; the longest files come first, which pytest-xdist would else reorder.
 test: setup
-	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # The tests over vLLM itself, in its own environment (docs/vllm.md): make test-vllm VLLM=.venv-vllm
 VLLM ?= .venv-vllm
