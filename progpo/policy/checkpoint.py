@@ -84,6 +84,8 @@ def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) ->
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
+    from progpo.policy.composition import compose
+
     tokenizer = train_tokenizer(texts)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -104,6 +106,8 @@ def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(stream("weights", seed).integers(2**62)))
         model = Qwen2ForCausalLM(config).eval()
+        if settings.embeddings == "composed":
+            compose(model.get_input_embeddings().weight, tokenizer.get_vocab())
     _quiet()
     return Policy(model, tokenizer, settings)
 

@@ -71,6 +71,8 @@ class PolicySettings(Settings):
         hidden_size, layers, heads, intermediate_size: the Qwen2 made from scratch.
         kv_heads: key/value heads that the query heads share (arXiv 1911.02150): one makes the cache, which is what
             sampling mostly reads, four times smaller than four.
+        embeddings: how those of the Qwen2 made from scratch begin: each "independent", or those of numbered things
+            ("cabinet 6") "composed" of their name's and their number's (see `progpo.policy.composition`).
     """
 
     init: Literal["scratch", "pretrained"] = "scratch"
@@ -86,6 +88,7 @@ class PolicySettings(Settings):
     heads: Count = 4
     kv_heads: Count = 1
     intermediate_size: Count = 384
+    embeddings: Literal["independent", "composed"] = "independent"
 
     @model_validator(mode="after")
     def _coherent(self) -> "PolicySettings":
