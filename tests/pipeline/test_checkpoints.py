@@ -1,6 +1,7 @@
 """The configs for released checkpoints: planned whole, and run with a tiny checkpoint of the same kind."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from qwen import make_checkpoint
 from progpo.artifacts import verify
 from progpo.policy.checkpoint import load_policy
 from progpo.policy.rendering import make_renderer
+from progpo.settings.experiment import load_experiment
+from progpo.status import Plan
 from tests.pipeline.running import ROOT, Run
 
 pytestmark = pytest.mark.slow
@@ -21,7 +24,7 @@ CONFIGS = sorted((ROOT / "config").glob("qwen2.5-*.yaml"))
 SMALL: dict[str, Any] = {
     "experiment": "tiny",
     "iterations": 1,
-    "rollout": {"tasks": 2, "group_size": 2, "shards": 2},
+    "rollout": {"tasks": 2, "group_size": 2, "shards": 1},
     "update": {"minibatches": 2, "learning_rate": 1e-3, "processes": 1, "strategy": "ddp"},
     "evaluation": {"tasks": 2},
 }
@@ -61,11 +64,15 @@ def configure(folder: Path, name: str, changes: dict[str, Any]) -> Run:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_whole_experiment_is_planned(path: Path, tmp_path: Path) -> None:
     """150 iterations of two arms, from the checkpoint as it is: no demonstrations."""
-    jobs = configure(tmp_path, path.stem, {}).planned()
+    jobs = Counter(job.stage for job in Plan.of(load_experiment(path)).jobs(tmp_path))
     assert "demonstrate" not in jobs
     assert (jobs["warmup"], jobs["advantages"], jobs["update"], jobs["evaluate"]) == (1, 300, 300, 3)
     # The first iteration's shards are shared by both arms.
     assert jobs["rollout"] == 4 * (2 * 150 - 1)
+    # Snakemake plans the same: one config whole, which takes a while, of the others the first iterations.
+    run = configure(tmp_path, path.stem, {} if path == CONFIGS[0] else {"iterations": 3})
+    plan = Plan.of(load_experiment(run.folder / "config.yaml"))
+    assert run.planned() == Counter(job.stage for job in plan.jobs(run.artifacts))
 
 
 @pytest.fixture(scope="module", params=sorted(SMALLER))
