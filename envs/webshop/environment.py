@@ -1,5 +1,6 @@
 """WebShop behind the Gymnasium API."""
 
+import math
 import operator
 import random
 import string
@@ -88,6 +89,9 @@ class WebShopEnvironment(gymnasium.Env[str, str]):
                 raise EnvironmentDataError(f"unknown {name} {value!r}; there are: {', '.join(map(str, allowed))}")
         if max_steps < 1:
             raise EnvironmentDataError(f"max_steps is {max_steps}; it must be 1 or more")
+        for asin, price in (prices or {}).items():
+            if not (isinstance(price, int | float) and math.isfinite(price) and price >= 0):
+                raise EnvironmentDataError(f"prices: of {asin} it is {price!r}; expected dollars, as a number")
         self.folder = folder
         self.compatibility = compatibility
         self.mode = mode

@@ -212,7 +212,16 @@ def test_folder_at_reset(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"mode": "html"}, {"compatibility": "old"}, {"reward": "profit"}, {"max_steps": 0}]
+    "options",
+    [
+        {"mode": "html"},
+        {"compatibility": "old"},
+        {"reward": "profit"},
+        {"max_steps": 0},
+        {"prices": {"B000000001": "$5"}},
+        {"prices": {"B000000001": float("nan")}},
+        {"prices": {"B000000001": -1.0}},
+    ],
 )
 def test_bad_options(options: dict[str, Any]) -> None:
     with pytest.raises(EnvironmentDataError, match=next(iter(options))):
