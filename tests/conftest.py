@@ -1,6 +1,7 @@
 """Fixtures for all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no reference data at {SHARED}")
     return SHARED
+
+
+def pytest_configure() -> None:
+    """Have what tests start heed interrupts, also where the tests run in a shell's background, which ignores them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
