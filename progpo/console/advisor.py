@@ -85,7 +85,8 @@ class Advisor:
         own = self._choice and self._renderer.parse(self._choice)[0] == action
         response = self._choice if own else self._renderer.response(action)
         ended = response[-1] in self._renderer.end_ids
-        self._context = [*self._context, *response, *self._renderer.turn(observation, admissible, ended)]
+        seen = self._renderer.restated(observation, self._history[0][0])
+        self._context = [*self._context, *response, *self._renderer.turn(seen, admissible, ended)]
         self._choice = []
 
     def advise(self, admissible: Sequence[str]) -> Advice:

@@ -132,7 +132,8 @@ class Lessons:
             if number == 0:
                 context = renderer.start(step.observation, step.admissible)
             else:
-                context = renderer.turn(step.observation, step.admissible, ended=True)
+                seen = renderer.restated(step.observation, told.steps[0].observation)
+                context = renderer.turn(seen, step.admissible, ended=True)
             response = renderer.response(step.action)
             if len(tokens) + len(context) > renderer.context_limit:
                 break

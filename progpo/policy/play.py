@@ -224,7 +224,8 @@ class _Player:
         """Prepare the next turn; return whether there is room for its context and for a response."""
         admissible, prompt = listed_commands(self._info), self.turn.prompt
         if self.renderer.layout == "append":
-            context = self.renderer.turn(self._observation, admissible, response[-1] in self.renderer.end_ids)
+            seen = self.renderer.restated(self._observation, self._history[0][0])
+            context = self.renderer.turn(seen, admissible, response[-1] in self.renderer.end_ids)
             prompt += response
             shared = len(prompt)
             prompt += context

@@ -42,6 +42,7 @@ class Renderer(ABC):
         self.response_limit = settings.response_limit
         self.context_limit = settings.max_context_tokens - settings.response_limit
         self.lists_admissible = settings.lists_admissible
+        self._restate = settings.restate
         self._tokenizer = copy.deepcopy(policy.tokenizer.backend_tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -49,6 +50,27 @@ class Renderer(ABC):
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def restated(self, observation: str, first: str) -> str:
+        """Return a later observation as the append layout reads it: with the task at its end, if so set.
+
+        Args:
+            first: the episode's first observation, which holds the task.
+
+        Raises:
+            ProgpoError: it does not.
+        """
+        if self._restate is None:
+            return observation
+        place = first.find(self._restate)
+        if place < 0:
+            raise ProgpoError(
+                f"policy.restate: the first observation does not hold {self._restate!r}; set what the task begins with "
+                f"there, or null. It reads: {first[:500]}"
+            )
+        # Set apart as there, so that it is cut into the same tokens.
+        space = first[len(first[:place].rstrip()) : place]
+        return f"{observation}{space or ' '}{first[place:].splitlines()[0]}"
 
     @abstractmethod
     def start(self, observation: str, admissible: Sequence[str]) -> list[int]:

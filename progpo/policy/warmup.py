@@ -5,15 +5,15 @@ with what faster than the few action tokens do). AdamW, linear warm-up, cosine d
 result does not depend on the machine's load.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from progpo.policy.lessons import Lesson, Lessons, batches
+from progpo.policy.lessons import Lesson, batches
 from progpo.policy.logprobs import check_model, pack, total_loss
 from progpo.policy.optimisation import AdamWSettings, Optimisation, schedule
 from progpo.policy.sequences import divide, passes
@@ -27,6 +27,13 @@ IDLE = Lesson(np.zeros(2, np.int32), np.ones(1, np.int64), np.zeros(1, bool))
 CURVE_POINTS = 200
 
 
+class Curriculum(Protocol):
+    """Lessons without end: `Lessons` of demonstrations, or `progpo.policy.recall.Exercises`."""
+
+    def stream(self, start: int = 0) -> Iterator[tuple[int, Lesson]]:
+        """Yield lessons from the `start`-th on, each with its number."""
+
+
 class Warmup:
     """A policy's warm-up.
 
@@ -34,6 +41,7 @@ class Warmup:
         model: changed in place.
         lessons: to learn from.
         settings: of the warm-up.
+        label: of the progress on stderr.
 
     Attributes:
         optimisation: model and optimiser.
@@ -45,11 +53,11 @@ class Warmup:
         ProgpoError: an architecture that cannot be trained here.
     """
 
-    def __init__(self, model: Any, lessons: Lessons, settings: WarmupSettings) -> None:
+    def __init__(self, model: Any, lessons: Curriculum, settings: WarmupSettings, label: str = "warmup") -> None:
         check_model(model)
         if settings.gradient_checkpointing:
             checkpoint_layers(model)
-        self._lessons, self._settings = lessons, settings
+        self._lessons, self._settings, self._label = lessons, settings, label
         adamw = AdamWSettings(settings.learning_rate, settings.betas, settings.weight_decay, settings.max_gradient_norm)
         self.optimisation = Optimisation(model, adamw, settings.precision, settings.strategy, settings.muon)
         self.done = self.consumed = 0
@@ -64,7 +72,7 @@ class Warmup:
         Raises:
             ProgpoError: the loss, the gradient or a parameter is no longer finite.
         """
-        with Progress("warmup", self._settings.tokens, "tokens", before=self.done) as progress:
+        with Progress(self._label, self._settings.tokens, "tokens", before=self.done) as progress:
             self._train(progress, save)
         self.optimisation.check_parameters()
 

@@ -168,6 +168,8 @@ def validated_iterations(iterations: int, every: int | None) -> list[int]:
 def _check_warmup(policy: PolicySettings, warmup: WarmupSettings) -> None:
     if not warmup.tokens and policy.init == "scratch":
         raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
+    if warmup.recall and policy.init == "pretrained":
+        raise ValueError("warmup.recall: for `init: scratch`; a pretrained policy knows how to recall")
     if warmup.lora and policy.init == "scratch":
         raise ValueError("warmup.lora: a policy made from scratch must be trained whole; use `init: pretrained`")
 

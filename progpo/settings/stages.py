@@ -73,6 +73,9 @@ class PolicySettings(Settings):
             sampling mostly reads, four times smaller than four.
         embeddings: how those of the Qwen2 made from scratch begin: each "independent", or those of numbered things
             ("cabinet 6") "composed" of their name's and their number's (see `progpo.policy.composition`).
+        restate: what the task begins with in the first observation ("Your task is to:"). From there to the end of the
+            line, it is told again at the end of each later context (append layout only; a window's prompt tells the
+            task anyway); null: it is told once.
     """
 
     init: Literal["scratch", "pretrained"] = "scratch"
@@ -89,6 +92,7 @@ class PolicySettings(Settings):
     kv_heads: Count = 1
     intermediate_size: Count = 384
     embeddings: Literal["independent", "composed"] = "independent"
+    restate: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _coherent(self) -> "PolicySettings":
@@ -102,6 +106,8 @@ class PolicySettings(Settings):
             raise ValueError(f"kv_heads: {self.heads} heads cannot share {self.kv_heads} evenly")
         if self.init == "scratch" and self.response == "think_action":
             raise ValueError("response: a policy made from scratch has no thoughts to tell; use `plain`")
+        if self.restate and self.resolved_layout == "window":
+            raise ValueError("restate: each prompt of the window layout tells the task; leave it out")
         if self.response_limit >= self.max_context_tokens:
             raise ValueError(
                 f"max_context_tokens: {self.max_context_tokens} leave no room beside a response of "
@@ -142,6 +148,20 @@ class MuonSettings(Settings):
     momentum: Decay = 0.95
 
 
+class RecallSettings(Settings):
+    """Exercises in associative recall before the first demonstration (see `progpo.policy.recall`).
+
+    Attributes:
+        tokens: of the exercises, beside the warm-up's own.
+        batch_tokens: tokens an optimiser step.
+        warmup_steps: of the learning rate, which then stays at its peak.
+    """
+
+    tokens: Count = 120_000
+    batch_tokens: Count = 512
+    warmup_steps: Annotated[int, Field(ge=0)] = 30
+
+
 class WarmupSettings(TrainingSettings):
     """Supervised fine-tuning on the demonstrations (AdamW or Muon, linear warm-up, cosine decay).
 
@@ -152,6 +172,7 @@ class WarmupSettings(TrainingSettings):
         pass_tokens: most tokens of a forward pass (gradients accumulate); null: `batch_tokens`.
         learning_rate, min_learning_rate_ratio, warmup_steps, betas, weight_decay, max_gradient_norm: as usual.
         muon: for the matrices of the layers, in place of AdamW; null: AdamW for all.
+        recall: exercises that come first, for a policy from scratch; null: none.
         observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
         augment: rename objects anew at each pass, where the environment can.
         precision: "auto": bfloat16 autocast where the processor has fast instructions for it.
@@ -169,6 +190,7 @@ class WarmupSettings(TrainingSettings):
     weight_decay: NonNegative = 0.01
     max_gradient_norm: Positive = 1.0
     muon: MuonSettings | None = None
+    recall: RecallSettings | None = None
     observation_loss: NonNegative = 0.3
     augment: bool = True
     precision: Precision = "auto"
@@ -177,6 +199,8 @@ class WarmupSettings(TrainingSettings):
 
     @model_validator(mode="after")
     def _whole_matrices(self) -> "WarmupSettings":
+        if self.recall and (self.strategy == "fsdp" or self.lora):
+            raise ValueError("recall: for a policy from scratch: not with `strategy: fsdp` or `lora`; leave it out")
         if self.muon and (self.strategy == "fsdp" or self.lora):
             raise ValueError(
                 "muon: it wants whole matrices, all trained: not with `strategy: fsdp` or `lora`; leave it out"

@@ -24,6 +24,7 @@ from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, wr
 from progpo.processes import place
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
+from progpo.settings.stages import WarmupSettings
 from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 
@@ -35,6 +36,9 @@ COLUMNS = (
     *("task", "task_type", "observation", "next_observation", "action", "valid", "reward"),
     *("terminated", "truncated", "imitate"),
 )
+
+#: Points of the exercises' curve whose mean loss is reported.
+RECALL_POINTS = 20
 
 
 def run(
@@ -85,7 +89,8 @@ def run(
     renderer = make_renderer(policy)
     augment = envs.entry(settings.environment).load("augment") if settings.warmup.augment else None
     observations = settings.warmup.observation_loss > 0
-    warmup = Warmup(policy.model, Lessons(shown, renderer, augment, observations, seed), settings.warmup)
+    lessons = Lessons(shown, renderer, augment, observations, seed)
+    warmup = Warmup(policy.model, lessons, settings.warmup)
     progress = _Progress(folder, _key(settings, demonstrations, seed))
     progress.load(warmup)
     size = sum(item.numel() for item in policy.model.parameters())
@@ -93,6 +98,11 @@ def run(
     if here.main:
         shape = f"{size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}"
         print(f"warmup: {len(shown)} demonstrations, {shape}", file=sys.stderr)
+    recall = None
+    if settings.warmup.recall and not warmup.done:
+        recall = _exercise(policy, settings.warmup, seed)
+        # A new optimiser: its moments would be those of the exercises.
+        warmup = Warmup(policy.model, lessons, settings.warmup)
     warmup.train(lambda: progress.save(warmup))
     trained = Trained(policy, warmup.optimisation, adapters)
     if not here.main:
@@ -103,6 +113,7 @@ def run(
         "parameters": size,
         "vocabulary": policy.model.config.vocab_size,
         "precision": dtype,
+        "recall": recall,
         "tokens": warmup.done,
         "optimizer_steps": warmup.optimisation.steps,
         "final": warmup.curve[-1],
@@ -118,6 +129,20 @@ def run(
         f"warmup: {warmup.done} tokens in {warmup.optimisation.steps} steps; loss of actions {last['action_loss']:.3f}",
         file=sys.stderr,
     )
+
+
+def _exercise(policy: Policy, settings: WarmupSettings, seed: int) -> dict[str, float | int]:
+    """Train a new policy on exercises in recall; return what was done, and the loss of the last answers."""
+    from progpo.policy.recall import Exercises
+    from progpo.policy.warmup import Warmup
+
+    exercises = Exercises(policy.tokenizer.get_vocab(), seed)
+    constant = {"min_learning_rate_ratio": 1.0, **settings.recall.model_dump()}
+    warmup = Warmup(policy.model, exercises, settings.model_copy(update=constant), label="recall")
+    warmup.train()
+    losses = [point["action_loss"] for point in warmup.curve]
+    last = sum(losses[-RECALL_POINTS:]) / len(losses[-RECALL_POINTS:])
+    return {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
 
 
 def _read(demonstrations: Sequence[Path], admissible: bool, strict: bool) -> list[Trajectory]:

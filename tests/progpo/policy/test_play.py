@@ -16,6 +16,7 @@ from progpo.policy.sampler import Sampler
 from progpo.settings.stages import PolicySettings
 from progpo.trajectories.records import Trajectory
 
+RESTATED = ("scratch", "append", "Your task is to:")
 KINDS = [("scratch", "append"), ("scratch", "window"), ("pretrained", "append"), ("pretrained", "window")]
 
 
@@ -86,9 +87,9 @@ def test_the_company_changes_no_token(make_policy, tasks, init, layout):
     assert tokens(together)[0] != tokens(together)[1]
 
 
-@pytest.mark.parametrize(("init", "layout"), KINDS)
-def test_contexts_are_the_renderer_s(make_policy, tasks, init, layout):
-    policy = make_policy(init, layout, max_response_tokens=3, admissible=True)
+@pytest.mark.parametrize(("init", "layout", "restate"), [*((*kind, None) for kind in KINDS), RESTATED])
+def test_contexts_are_the_renderer_s(make_policy, tasks, init, layout, restate):
+    policy = make_policy(init, layout, max_response_tokens=3, admissible=True, restate=restate)
     renderer = make_renderer(policy)
     trajectory = run(policy, tasks[:1], group_size=1, max_steps=6)[0]
     environment = corridor.make(max_steps=6)
@@ -102,7 +103,9 @@ def test_contexts_are_the_renderer_s(make_policy, tasks, init, layout):
             assert step.context_tokens == renderer.start(observation, can)
         else:
             ended = trajectory.steps[number - 1].response_tokens[-1] in renderer.end_ids
-            assert step.context_tokens == renderer.turn(observation, can, ended)
+            seen = renderer.restated(observation, history[0][0])
+            assert (seen != observation) == bool(restate)
+            assert step.context_tokens == renderer.turn(seen, can, ended)
         action, formed = renderer.parse(step.response_tokens)
         assert (step.observation, step.action, step.state_key) == (observation, action, info["state_key"])
         assert step.valid == (formed and action in can)

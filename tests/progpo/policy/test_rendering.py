@@ -73,6 +73,18 @@ def test_a_plain_window_holds_the_task_and_the_last_steps(scratch):
     assert early == f"{FIRST}<|action|> go to room 2<|end|> {SEEN}<|action|>"
 
 
+def test_the_task_is_told_again_where_asked(scratch):
+    told = scratch.settings.model_copy(update={"restate": "Your task is to:"})
+    renderer = make_renderer(type(scratch)(scratch.model, scratch.tokenizer, told))
+    assert renderer.restated(SEEN, f"{FIRST}\nGood luck.") == f"{SEEN}\n\nYour task is to: find the coin."
+    assert renderer.restated(SEEN, "Your task is to: wait.") == f"{SEEN} Your task is to: wait."
+    assert make_renderer(scratch).restated(SEEN, FIRST) == SEEN
+    with pytest.raises(ProgpoError, match=r"policy\.restate: the first observation does not hold 'Your task is to:'"):
+        renderer.restated(SEEN, "You are in a corridor.")
+    with pytest.raises(ValueError, match="restate: each prompt of the window layout tells the task"):
+        PolicySettings(restate="Your task", layout="window")
+
+
 def test_appended_chat_is_what_the_template_renders(chat):
     policy = chat(layout="append")
     renderer = make_renderer(policy)
