@@ -98,9 +98,8 @@ def run(
     if here.main:
         shape = f"{size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}"
         print(f"warmup: {len(shown)} demonstrations, {shape}", file=sys.stderr)
-    recall = None
     if settings.warmup.recall and not warmup.done:
-        recall = _exercise(policy, settings.warmup, seed)
+        progress.recall = _exercise(policy, settings.warmup, seed)
         # A new optimiser: its moments would be those of the exercises.
         warmup = Warmup(policy.model, lessons, settings.warmup)
     warmup.train(lambda: progress.save(warmup))
@@ -113,7 +112,7 @@ def run(
         "parameters": size,
         "vocabulary": policy.model.config.vocab_size,
         "precision": dtype,
-        "recall": recall,
+        "recall": progress.recall,
         "tokens": warmup.done,
         "optimizer_steps": warmup.optimisation.steps,
         "final": warmup.curve[-1],
@@ -189,7 +188,13 @@ def _key(settings: WarmupStage, demonstrations: Sequence[Path], seed: int) -> st
 
 
 class _Progress:
-    """The saved state of an unfinished warm-up: one file, beside the output."""
+    """The saved state of an unfinished warm-up: one file, beside the output.
+
+    Attributes:
+        recall: what the exercises came to, if there were any.
+    """
+
+    recall: dict[str, float | int] | None = None
 
     def __init__(self, folder: Path, key: str) -> None:
         self._folder = folder.with_name(folder.name + ".progress")
@@ -209,6 +214,7 @@ class _Progress:
             "steps": warmup.optimisation.steps,
             "done": warmup.done,
             "consumed": warmup.consumed,
+            "recall": self.recall,
             "curve": warmup.curve,
         }
         clean_partial(self._file)
@@ -239,6 +245,7 @@ class _Progress:
         warmup.optimisation.load_weights(parts["model"])
         warmup.optimisation.restore(parts["optimizer"], facts["steps"], self._file)
         warmup.done, warmup.consumed, warmup.curve = facts["done"], facts["consumed"], facts["curve"]
+        self.recall = facts["recall"]
         if place().main:
             print(f"warmup: goes on after {warmup.done} tokens, from {self._folder}", file=sys.stderr)
 

@@ -155,6 +155,42 @@ def test_saved_state_is_taken_up_only_where_it_fits(
     assert contents(tmp_path) == contents(finished)
 
 
+def test_exercises_come_first_and_once(
+    finished: Path, demonstrations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from progpo.policy import recall
+    from progpo.policy.optimisation import Optimisation
+
+    told = settings(recall={"tokens": 900, "batch_tokens": 300})
+    with pytest.raises(ProgpoError, match=r"warmup\.recall: the vocabulary holds 2 kinds"):
+        run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
+    assert not list(tmp_path.iterdir())
+
+    monkeypatch.setattr(recall, "LEAST_LISTED", 1)
+    monkeypatch.setattr(recall, "MOST_LISTED", 1)
+    run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
+    whole = contents(tmp_path)
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert 900 <= metrics["recall"]["tokens"] < 1200
+    assert metrics["tokens"] == json.loads((finished / "metrics.json").read_text())["tokens"]
+    assert whole["policy/model.safetensors"] != contents(finished)["policy/model.safetensors"]
+
+    step = Optimisation.step
+
+    def dies(self: Optimisation, rate: float) -> float:
+        if self.steps == 10:
+            raise KeyboardInterrupt
+        return step(self, rate)
+
+    again = tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr(Optimisation, "step", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
+    run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
+    assert contents(again) == whole
+
+
 def test_pretrained_policy_is_warmed_up(pretrained: Path, demonstrations: Path, tmp_path: Path) -> None:
     stage = WarmupStage.model_validate(
         {
