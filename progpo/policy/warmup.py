@@ -27,7 +27,7 @@ IDLE = Lesson(np.zeros(2, np.int32), np.ones(1, np.int64), np.zeros(1, bool))
 CURVE_POINTS = 200
 
 
-class Curriculum(Protocol):
+class LessonSource(Protocol):
     """Lessons without end: `Lessons` of demonstrations, or `progpo.policy.recall.Exercises`."""
 
     def stream(self, start: int = 0) -> Iterator[tuple[int, Lesson]]:
@@ -53,7 +53,7 @@ class Warmup:
         ProgpoError: an architecture that cannot be trained here.
     """
 
-    def __init__(self, model: Any, lessons: Curriculum, settings: WarmupSettings, label: str = "warmup") -> None:
+    def __init__(self, model: Any, lessons: LessonSource, settings: WarmupSettings, label: str = "warmup") -> None:
         check_model(model)
         if settings.gradient_checkpointing:
             checkpoint_layers(model)

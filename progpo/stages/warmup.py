@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import envs
@@ -139,8 +140,7 @@ def _exercise(policy: Policy, settings: WarmupSettings, seed: int) -> dict[str, 
     constant = {"min_learning_rate_ratio": 1.0, **settings.recall.model_dump()}
     warmup = Warmup(policy.model, exercises, settings.model_copy(update=constant), label="recall")
     warmup.train()
-    losses = [point["action_loss"] for point in warmup.curve]
-    last = sum(losses[-RECALL_POINTS:]) / len(losses[-RECALL_POINTS:])
+    last = fmean(point["action_loss"] for point in warmup.curve[-RECALL_POINTS:])
     return {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
 
 

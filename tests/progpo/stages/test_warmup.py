@@ -7,6 +7,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,23 @@ def contents(folder: Path) -> dict[str, bytes]:
     """All that counts of a policy folder and its metrics; the manifest's inputs lie elsewhere in each test."""
     files = [file for file in folder.rglob("*") if file.is_file() and file.name != "manifest.json"]
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+@contextmanager
+def dying_at_step_ten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have a warm-up interrupted after its tenth optimiser step."""
+    from progpo.policy.optimisation import Optimisation
+
+    step = Optimisation.step
+
+    def dies(self: Optimisation, rate: float) -> float:
+        if self.steps == 10:
+            raise KeyboardInterrupt
+        return step(self, rate)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Optimisation, "step", dies)
+        yield
 
 
 def test_policy_is_whole_and_tells_what_it_is(finished: Path) -> None:
@@ -123,18 +142,8 @@ def test_saved_state_is_taken_up_only_where_it_fits(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from progpo.policy.optimisation import Optimisation
-
-    step = Optimisation.step
-
-    def dies(self: Optimisation, rate: float) -> float:
-        if self.steps == 10:
-            raise KeyboardInterrupt
-        return step(self, rate)
-
     def interrupted(seed: int) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(Optimisation, "step", dies)
+        with dying_at_step_ten(monkeypatch):
             run(settings(), [demonstrations], seed, tmp_path / "policy", tmp_path / "metrics.json")
 
     with pytest.raises(KeyboardInterrupt):
@@ -159,7 +168,6 @@ def test_exercises_come_first_and_once(
     finished: Path, demonstrations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from progpo.policy import recall
-    from progpo.policy.optimisation import Optimisation
 
     told = settings(recall={"tokens": 900, "batch_tokens": 300})
     with pytest.raises(ProgpoError, match=r"warmup\.recall: the vocabulary holds 2 kinds"):
@@ -175,18 +183,9 @@ def test_exercises_come_first_and_once(
     assert metrics["tokens"] == json.loads((finished / "metrics.json").read_text())["tokens"]
     assert whole["policy/model.safetensors"] != contents(finished)["policy/model.safetensors"]
 
-    step = Optimisation.step
-
-    def dies(self: Optimisation, rate: float) -> float:
-        if self.steps == 10:
-            raise KeyboardInterrupt
-        return step(self, rate)
-
     again = tmp_path / "again"
-    with monkeypatch.context() as patch:
-        patch.setattr(Optimisation, "step", dies)
-        with pytest.raises(KeyboardInterrupt):
-            run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
+    with dying_at_step_ten(monkeypatch), pytest.raises(KeyboardInterrupt):
+        run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
     run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
     assert contents(again) == whole
 
