@@ -17,6 +17,11 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/tasks.smk"
 include: "workflow/rules/warmup.smk"
+if EXPERIMENT.corrections:
+
+    include: "workflow/rules/correct.smk"
+
+
 include: "workflow/rules/rollout.smk"
 include: "workflow/rules/advantages.smk"
 include: "workflow/rules/update.smk"

@@ -88,10 +88,13 @@ def warmup(
         list[Path] | None, typer.Argument(help="Demonstrations (Parquet); none where `warmup.tokens` is 0.")
     ] = None,
     settings: SettingsOption = "{}",
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy folder, or its manifest.json, to go on from; its own settings hold.")
+    ] = None,
     seed: Seed = 0,
     strict: Strict = False,
 ) -> None:
-    """Make the policy and fine-tune it on the demonstrations (SFT)."""
+    """Make the policy, or go on from one, and fine-tune it on the demonstrations (SFT)."""
     from progpo.settings import load_json
     from progpo.settings.experiment import WarmupStage
     from progpo.stages import adopt
@@ -99,8 +102,10 @@ def warmup(
 
     given = load_json(WarmupStage, settings)
     shown = demonstrations or []
-    guard([metrics], shown, folder=output)
+    guard([metrics], [*shown, *([policy] if policy else [])], folder=output)
     if not given.warmup.tokens:
+        if policy:
+            raise ProgpoError("warmup: --policy is to be trained further; set warmup.tokens above 0")
         if processes.place().main:
             adopt.run(given, seed, output, metrics)
         return
@@ -109,7 +114,27 @@ def warmup(
     if processes.must_launch(given.warmup.processes):
         processes.launch(given.warmup.processes, sys.argv[1:], [folder_of(output), metrics])
         return
-    run(given, shown, seed, output, metrics, strict=strict)
+    run(given, shown, seed, output, metrics, strict=strict, given=policy)
+
+
+@app.command()
+def correct(
+    tasks: Tasks,
+    policy: Policy,
+    output: Output,
+    metrics: Metrics,
+    settings: SettingsOption = "{}",
+    seed: Seed = 0,
+    round_: Annotated[int, typer.Option("--round", min=1, help="Of corrections, from 1.")] = 1,
+    strict: Strict = False,
+) -> None:
+    """Let policy and expert take turns in playing train tasks; what the expert does is there to be learned from."""
+    from progpo.settings import load_json
+    from progpo.settings.experiment import CorrectStage
+    from progpo.stages.correct import run
+
+    guard([output, metrics], [tasks, policy])
+    run(load_json(CorrectStage, settings), tasks, policy, seed, round_, output, metrics, strict=strict)
 
 
 @app.command()

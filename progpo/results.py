@@ -239,6 +239,11 @@ def _of_rollouts(key: tuple[str, int, int], metrics: Data | None) -> Data:
         ) from None
 
 
+def warmup_round(number: int, rounds: int) -> str:
+    """Return where, below a seed's folder, the policy after so many of the rounds of corrections lies."""
+    return WARMUP if number == rounds else f"{WARMUP}/round-{number}"
+
+
 def iteration_folder(root: Path, seed: int, arm: str, iteration: int) -> Path:
     """Return an iteration's folder; the warm-up's for iteration 0."""
     return root / f"seed-{seed}" / (WARMUP if iteration == 0 else f"{arm}/iteration-{iteration:03d}")

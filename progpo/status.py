@@ -17,7 +17,7 @@ from progpo import launch
 from progpo.artifacts import FOLDER_MANIFEST, SUFFIX, write_text
 from progpo.errors import ProgpoError
 from progpo.pruning import KEPT, in_words, removed, without_weights
-from progpo.results import BEST, PLACE, SUMMARY, WARMUP, iteration_folder
+from progpo.results import BEST, PLACE, SUMMARY, WARMUP, iteration_folder, warmup_round
 from progpo.settings.experiment import Experiment, load_experiment, validated_iterations
 from progpo.tables import to_text
 
@@ -69,6 +69,7 @@ class Plan:
         best: whether the best iteration is evaluated, not the last.
         shown: whether there are demonstrations.
         keeps: whether something is removed while the run goes on.
+        rounds: of corrections after the warm-up.
     """
 
     seeds: Sequence[int]
@@ -79,6 +80,7 @@ class Plan:
     best: bool = False
     shown: bool = True
     keeps: bool = False
+    rounds: int = 0
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Plan":
@@ -92,6 +94,7 @@ class Plan:
             experiment.evaluation.of == "best",
             experiment.warmup.tokens > 0,
             not experiment.keep.everything,
+            experiment.correction_rounds,
         )
 
     @classmethod
@@ -103,7 +106,10 @@ class Plan:
         shards = {path.name for path in root.glob("seed-*/*/iteration-*/shard-*.parquet")}
         most = max((int(number) for number in numbers if number.isdigit()), default=1)
         made = any(root.glob(f"seed-*/{WARMUP}/policy"))
-        return cls(seeds, arms, most, max(len(shards), 1), shown=(root / "demonstrations").exists() or not made)
+        shown = (root / "demonstrations").exists() or not made
+        names = [path.name[6:] for path in root.glob(f"seed-*/{WARMUP}/round-*")]
+        rounds = max((int(name) for name in names if name.isdigit()), default=0)
+        return cls(seeds, arms, most, max(len(shards), 1), shown=shown, rounds=rounds)
 
     def jobs(self, root: Path) -> list[Job]:
         """Return the jobs, in an order in which they can be done."""
@@ -117,9 +123,15 @@ class Plan:
         return [*jobs, Job("report", root / "report" / f"results.md{SUFFIX}", logs / "report.log")]
 
     def _of_seed(self, root: Path, logs: Path, seed: int) -> Iterator[Job]:
-        home = iteration_folder(root, seed, WARMUP, 0)
-        log = logs / f"seed-{seed}" / f"{WARMUP}.log"
-        yield Job("warmup", home / "policy" / FOLDER_MANIFEST, log, seed, WARMUP, 0)
+        for number in range(self.rounds + 1):
+            if number:
+                file = root / f"seed-{seed}" / WARMUP / f"round-{number}" / f"corrections.parquet{SUFFIX}"
+                log = logs / f"seed-{seed}" / WARMUP / f"round-{number}" / "corrections.log"
+                yield Job("correct", file, log, seed, WARMUP, 0)
+            place = warmup_round(number, self.rounds)
+            manifest = root / f"seed-{seed}" / place / "policy" / FOLDER_MANIFEST
+            stage = "relearn" if number else "warmup"
+            yield Job(stage, manifest, logs / f"seed-{seed}" / f"{place}.log", seed, WARMUP, 0)
         yield from self._judged(root, logs, seed, WARMUP, 0, self.every is not None, True)
         for iteration in range(1, self.iterations + 1):
             for arm in self.arms if iteration > 1 else (SHARED,):

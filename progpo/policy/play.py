@@ -16,6 +16,7 @@ from progpo.errors import ProgpoError
 from progpo.policy.backends.base import Answer, Backend, Turn
 from progpo.policy.checkpoint import Policy
 from progpo.policy.rendering import Renderer
+from progpo.policy.tutor import Tutor
 from progpo.progress import Progress
 from progpo.trajectories.records import Step, Trajectory
 
@@ -92,6 +93,7 @@ def play_with(
     seed: int,
     iteration: int,
     label: str = "play",
+    tutor: Callable[[Episode], Tutor] | None = None,
 ) -> list[Trajectory]:
     """Play episodes to their ends.
 
@@ -105,9 +107,10 @@ def play_with(
         batch: episodes at once.
         seed, iteration: with an episode's group and trajectory, the key of its random stream.
         label: of the progress on stderr.
+        tutor: makes the expert that takes turns with the policy in an episode; None: the policy plays alone.
 
     Returns:
-        The trajectories, by (group, trajectory).
+        The trajectories, by (group, trajectory); with tutors, as demonstrations: without tokens.
 
     Raises:
         ProgpoError: a task whose first prompt is longer than the context, or a policy whose logits are not finite.
@@ -124,7 +127,8 @@ def play_with(
                     episode = queue.popleft()
                     environment = idle.pop() if idle else make_environment()
                     key = (seed, iteration, episode.group, episode.trajectory)
-                    live[key] = _Player(episode, environment, backend.renderer, key)
+                    taught = tutor(episode) if tutor else None
+                    live[key] = _Player(episode, environment, backend.renderer, key, taught)
                     backend.ask(live[key].turn)
                 for answer in backend.answers():
                     if not all(map(math.isfinite, answer.logprobs)):
@@ -162,12 +166,15 @@ class _Player:
     environment: Any
     renderer: Renderer
     key: tuple[int, int, int, int]
+    tutor: Tutor | None
     trajectory: Trajectory = field(init=False)
     turn: Turn = field(init=False)
 
     def __post_init__(self) -> None:
         task = self.episode.task
         self._observation, self._info = self.environment.reset(options=dict(task.options))
+        if self.tutor:
+            self.tutor.reset(self._observation, self._info)
         self.trajectory = Trajectory(self.episode.group, self.episode.trajectory, task.id, task.task_type)
         self._history: list[tuple[str, str]] = []
         context = self.renderer.start(self._observation, listed_commands(self._info))
@@ -182,11 +189,11 @@ class _Player:
 
     def act(self, answer: Answer, tally: Tally) -> bool:
         """Take the response to the turn; return whether the episode is over. If not, a new turn waits."""
-        over = self._act(answer)
+        response, over = self._act(answer)
         tally.steps += 1
         tally.read += len(self._context)
         tally.sampled += len(answer.tokens)
-        if not over and not self._go_on(answer.tokens):
+        if not over and not self._go_on(answer.tokens, response):
             self.trajectory.steps[-1].truncated = over = True
             tally.overflowed += 1
         if over:
@@ -195,10 +202,26 @@ class _Player:
             tally.episodes += 1
         return over
 
-    def _act(self, answer: Answer) -> bool:
-        """Execute the response in the environment and record the step; return whether the episode is over."""
-        before, info = self._observation, self._info
-        action, formed = self.renderer.parse(answer.tokens)
+    def _act(self, answer: Answer) -> tuple[list[int], bool]:
+        """Execute the response, or what the tutor puts in its place, and record the step.
+
+        Returns:
+            the response's tokens, the policy's or the tutor's, and whether the episode is over.
+        """
+        before, info, response = self._observation, self._info, answer.tokens
+        action, formed = self.renderer.parse(response)
+        if self.tutor:
+            executed, imitate = self.tutor.decide(before, info, action)
+            if executed != action:
+                action, formed, response = executed, True, self.renderer.response(executed)
+            notes = {"admissible": listed_commands(info), "imitate": imitate}
+        else:
+            notes = {
+                "context_tokens": self._context,
+                "history_cut": self._cut,
+                "response_tokens": response,
+                "response_logprobs": answer.logprobs,
+            }
         self._observation, reward, terminated, truncated, self._info = self.environment.step(action)
         self.trajectory.steps.append(
             Step(
@@ -211,23 +234,25 @@ class _Player:
                 truncated=truncated,
                 state_key=info.get("state_key"),
                 next_state_key=self._info.get("state_key"),
-                context_tokens=self._context,
-                history_cut=self._cut,
-                response_tokens=answer.tokens,
-                response_logprobs=answer.logprobs,
+                **notes,
             )
         )
         self._history.append((before, action))
-        return terminated or truncated
+        return response, terminated or truncated
 
-    def _go_on(self, response: Sequence[int]) -> bool:
-        """Prepare the next turn; return whether there is room for its context and for a response."""
+    def _go_on(self, sampled: Sequence[int], response: Sequence[int]) -> bool:
+        """Prepare the next turn; return whether there is room for its context and for a response.
+
+        Args:
+            sampled: the policy's last response, which the backend knows.
+            response: that stands in the episode.
+        """
         admissible, prompt = listed_commands(self._info), self.turn.prompt
         if self.renderer.layout == "append":
             seen = self.renderer.restated(self._observation, self._history[0][0])
             context = self.renderer.turn(seen, admissible, response[-1] in self.renderer.end_ids)
+            shared = len(prompt) + _shared_prefix(sampled, response)
             prompt += response
-            shared = len(prompt)
             prompt += context
         else:
             context, self._cut = self.renderer.window(self._history, self._observation, admissible)

@@ -12,6 +12,7 @@ import envs
 from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.base import Settings, canonical, validate
+from progpo.settings.corrections import CorrectionSettings
 from progpo.settings.keep import KeepSettings, KeepStage
 from progpo.settings.stages import (
     CompareSection,
@@ -93,6 +94,13 @@ class WarmupStage(Settings):
     def _coherent(self) -> "WarmupStage":
         _check_warmup(self.policy, self.warmup)
         return self
+
+
+class CorrectStage(Settings):
+    """What `progpo correct` reads."""
+
+    environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
+    corrections: CorrectionSettings = CorrectionSettings()
 
 
 class RolloutStage(Settings):
@@ -190,6 +198,7 @@ class Experiment(Settings):
         experiment: its name: artifacts lie in `artifacts/<experiment>`.
         seeds: training seeds; each has its own warm-up and its own arms.
         iterations: of rollouts, advantages and update, for each arm.
+        corrections: that follow the warm-up; null: none.
         arms: advantage recipes by name.
         The rest: the sections of the stages.
     """
@@ -202,6 +211,7 @@ class Experiment(Settings):
     demonstrations: DemonstrationSettings = DemonstrationSettings()
     policy: PolicySettings = PolicySettings()
     warmup: WarmupSettings = WarmupSettings()
+    corrections: CorrectionSettings | None = None
     rollout: RolloutSettings = RolloutSettings()
     arms: Annotated[dict[str, AdvantageSettings], Field(min_length=1)]
     update: UpdateSettings = UpdateSettings()
@@ -226,6 +236,11 @@ class Experiment(Settings):
             if reserved in self.arms:
                 raise ValueError(f"arms: {reserved!r} is a name the pipeline uses itself")
         _check_warmup(self.policy, self.warmup)
+        if self.corrections and (not self.warmup.tokens or self.warmup.lora or self.warmup.strategy == "fsdp"):
+            raise ValueError(
+                "corrections: they follow a warm-up (`warmup.tokens` above 0) that trains whole matrices: not with "
+                "`warmup.lora` or `warmup.strategy: fsdp`; leave them out"
+            )
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed stands there twice")
         splits = getattr(self.tasks, "splits", None)
@@ -267,6 +282,11 @@ class Experiment(Settings):
                 "keep `best`"
             )
 
+    @property
+    def correction_rounds(self) -> int:
+        """How many rounds of corrections follow the warm-up."""
+        return self.corrections.rounds if self.corrections else 0
+
     def reported(self) -> ReportStage:
         """Return what the report reads."""
         return ReportStage(
@@ -297,6 +317,10 @@ class Experiment(Settings):
             "export": ExportStage(experiment=report, online=self.tracking.online),
             "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),
         }
+        if self.corrections:
+            parts["correct"] = CorrectStage(environment=self.environment, corrections=self.corrections)
+            again = self.corrections.of(self.warmup)
+            parts["relearn"] = WarmupStage(environment=self.environment.name, policy=self.policy, warmup=again)
         if name == "advantages":
             return canonical(self.arms[arm])
         return canonical(parts[name])

@@ -17,15 +17,23 @@ from progpo.artifacts import (
     clean_partial,
     folder_of,
     manifest_path,
+    recorded_input,
     sha256,
     write_json,
 )
 from progpo.errors import ProgpoError
-from progpo.policy.checkpoint import Policy, create_scratch, load_pretrained, write_policy_manifest
+from progpo.policy.checkpoint import (
+    SETTINGS_FILE,
+    Policy,
+    create_scratch,
+    load_policy,
+    load_pretrained,
+    write_policy_manifest,
+)
 from progpo.processes import place
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
-from progpo.settings.stages import WarmupSettings
+from progpo.settings.stages import PolicySettings, WarmupSettings
 from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 
@@ -49,8 +57,9 @@ def run(
     output: Path,
     metrics: Path,
     strict: bool = False,
+    given: Path | None = None,
 ) -> None:
-    """Make the policy and train it on demonstrations.
+    """Make the policy, or take one, and train it on demonstrations.
 
     Every `save_every` optimiser steps the state is saved in `<output folder>.progress`, from which a killed run goes
     on, to the same bits. Of several processes the first alone writes.
@@ -61,7 +70,9 @@ def run(
         seed: of weights, order and names.
         output: folder of the policy, or the manifest in it.
         metrics: JSON file: totals, and the learning curve.
-        strict: whether the demonstrations must have manifests.
+        strict: whether the inputs must have manifests.
+        given: folder, or manifest, of the policy to go on from, with a new optimiser; its own settings
+            hold then, not the `policy` section's. None: it is made.
 
     Raises:
         ProgpoError: demonstrations or a checkpoint that cannot be used.
@@ -80,8 +91,16 @@ def run(
         clean_partial(metrics)
     torch.set_num_threads(settings.warmup.threads)
     demonstrations = sorted(demonstrations)
-    shown = _read(demonstrations, settings.policy.lists_admissible, strict)
-    policy = _make(settings, shown, seed)
+    inputs = [*demonstrations]
+    if given is None:
+        shown = _read(demonstrations, settings.policy, strict)
+        policy = _make(settings, shown, seed)
+    else:
+        if settings.warmup.lora:
+            raise ProgpoError("warmup.lora: not for a policy that is gone on from; leave it out")
+        policy = load_policy(given, strict, stock=settings.warmup.strategy == "fsdp")
+        shown = _read(demonstrations, policy.settings, strict)
+        inputs.append(recorded_input(folder_of(given), SETTINGS_FILE))
     adapters = None
     if settings.warmup.lora:
         from progpo.policy.lora import Adapters
@@ -92,7 +111,7 @@ def run(
     observations = settings.warmup.observation_loss > 0
     lessons = Lessons(shown, renderer, augment, observations, seed)
     warmup = Warmup(policy.model, lessons, settings.warmup)
-    progress = _Progress(folder, _key(settings, demonstrations, seed))
+    progress = _Progress(folder, _key(settings, inputs, seed))
     progress.load(warmup)
     size = sum(item.numel() for item in policy.model.parameters())
     dtype = str(compute_dtype(settings.warmup.precision)).removeprefix("torch.")
@@ -122,7 +141,7 @@ def run(
     with atomic_folder(folder) as temporary:
         trained.save(temporary)
         write_json(metrics, found)
-        write_policy_manifest(policy, temporary, folder, "warmup", settings, metrics, demonstrations, seed, iteration=0)
+        write_policy_manifest(policy, temporary, folder, "warmup", settings, metrics, inputs, seed, iteration=0)
     progress.remove()
     last = warmup.curve[-1]
     print(
@@ -144,17 +163,22 @@ def _exercise(policy: Policy, settings: WarmupSettings, seed: int) -> dict[str, 
     return {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
 
 
-def _read(demonstrations: Sequence[Path], admissible: bool, strict: bool) -> list[Trajectory]:
+def _read(demonstrations: Sequence[Path], policy: PolicySettings, strict: bool) -> list[Trajectory]:
     """Read demonstrations; the lists of admissible actions, which are long, only where prompts tell them."""
     shown: list[Trajectory] = []
     for path in demonstrations:
-        optional = ("admissible",) if admissible else ()
+        optional = ("admissible",) if policy.lists_admissible else ()
         table, metadata = read_shard(path, COLUMNS, strict=strict, optional=optional)
         if metadata and metadata.kind != "demonstration":
             raise ProgpoError(f"{path}: holds {metadata.kind}s, not demonstrations; see `progpo demonstrate`")
         shown += to_trajectories(table)
     if not shown:
         raise ProgpoError(f"{', '.join(map(str, demonstrations))}: no demonstration to learn from")
+    if policy.lists_admissible and not any(step.admissible for item in shown for step in item.steps):
+        raise ProgpoError(
+            "policy.admissible: the demonstrations do not tell the admissible actions; make them anew with "
+            "`progpo demonstrate`, or set `admissible: false`"
+        )
     return shown
 
 
@@ -169,20 +193,15 @@ def _make(settings: WarmupStage, shown: Sequence[Trajectory], seed: int) -> Poli
                 texts += [step.observation, step.action]
             texts.append(trajectory.steps[-1].next_observation)
         policy = create_scratch(settings.policy, texts, seed)
-    if settings.policy.lists_admissible and not any(step.admissible for item in shown for step in item.steps):
-        raise ProgpoError(
-            "policy.admissible: the demonstrations do not tell the admissible actions; make them anew with "
-            "`progpo demonstrate`, or set `admissible: false`"
-        )
     return policy
 
 
-def _key(settings: WarmupStage, demonstrations: Sequence[Path], seed: int) -> str:
+def _key(settings: WarmupStage, inputs: Sequence[Path], seed: int) -> str:
     """Return what a saved state must agree in to be taken up."""
     import torch
 
-    places = [manifest_path(path) for path in demonstrations]
-    digests = [sha256(place if place.exists() else path) for place, path in zip(places, demonstrations, strict=True)]
+    places = [manifest_path(path) for path in inputs]
+    digests = [sha256(place if place.exists() else path) for place, path in zip(places, inputs, strict=True)]
     parts = [canonical(settings), digests, seed, __version__, torch.__version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -58,9 +58,9 @@ class Run:
             check=False,
         )
 
-    def planned(self, **environment: str) -> dict[str, int]:
+    def planned(self, *targets: str, **environment: str) -> dict[str, int]:
         """Return the jobs that a dry run plans, by rule."""
-        result = self("--dry-run", "--quiet", "rules", **environment)
+        result = self(*targets, "--dry-run", "--quiet", "rules", **environment)
         assert result.returncode == 0, result.stdout
         jobs = {}
         for line in result.stdout.splitlines():

@@ -104,3 +104,29 @@ def test_sampling_by_difficulty_and_without_flat_groups(copy: Run) -> None:
         assert played == 4 * metrics["drawn_groups"]
     second = read_manifest(copy.artifacts / "seed-0/grpo/iteration-002/shard-00.parquet")
     assert "../iteration-001/advantages.json" in second.inputs
+
+
+def test_corrections_follow_the_warm_up_in_rounds(copy: Run) -> None:
+    settings = {"tasks": 6, "tokens": 2000}
+    copy.configure({"corrections": {**settings, "rounds": 1}})
+    target = "artifacts/tiny/seed-0/warmup/policy/manifest.json"
+    assert copy.planned(target) == {"warmup": 1, "correct": 1, "relearn": 1}
+    result = copy(target)
+    assert result.returncode == 0, result.stdout
+    assert copy.planned(target) == {}
+    home = copy.artifacts / "seed-0/warmup"
+    metrics = json.loads((home / "round-1/corrections.json").read_text())
+    assert metrics["episodes"] == 6
+    assert metrics["policy_steps"] > 0
+    inputs = read_manifest(home / "policy").inputs
+    assert {"../round-0/policy/manifest.json", "../round-1/corrections.parquet.manifest.json"} == set(inputs)
+    first = (home / "round-1/corrections.parquet").read_bytes()
+
+    # Another round leaves the first one's episodes as they are.
+    copy.configure({"corrections": {**settings, "rounds": 2}})
+    assert copy.planned(target) == {"correct": 1, "relearn": 2}
+    result = copy(target)
+    assert result.returncode == 0, result.stdout
+    assert (home / "round-1/corrections.parquet").read_bytes() == first
+    result = copy.progpo("verify", "artifacts/tiny/seed-0/warmup")
+    assert result.returncode == 0, result.stdout

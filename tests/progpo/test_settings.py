@@ -88,6 +88,16 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"environment": {"name": "webshop"}, "tasks": {"types": []}}, ["tasks.types", "unknown setting"]),
         ({"policy": {"init": "pretrained"}}, ["policy", "path"]),
         ({"warmup": {"tokens": 0}}, ["warmup.tokens", "pretrained"]),
+        ({"corrections": {"share": 1}}, ["corrections.share", "less than 1"]),
+        ({"corrections": {"rounds": 0}}, ["corrections.rounds", "greater than or equal to 1"]),
+        (
+            {"corrections": {}, "policy": {"init": "pretrained", "path": "x"}, "warmup": {"tokens": 0}},
+            ["corrections", "warmup.tokens", "leave them out"],
+        ),
+        (
+            {"corrections": {}, "policy": {"init": "pretrained", "path": "x"}, "warmup": {"lora": {}}},
+            ["corrections", "warmup.lora", "leave them out"],
+        ),
         ({"arms": {"a": {"base": "grpo", "reward_scale": 0}}}, ["arms.a.reward_scale", "greater than 0"]),
         ({"policy": {"path": "somewhere"}}, ["policy", "path"]),
         ({"policy": {"hidden_size": 100, "heads": 3}}, ["policy", "heads"]),
@@ -249,3 +259,17 @@ def test_the_manual_names_every_setting(environment: str) -> None:
     wanted = names(experiment) | names(experiment.arms["a"])
     missing = {name for name in wanted - {"options"} if not re.search(rf"`[^`]*\b{name}\b[^`]*`", manual)}
     assert missing == set()
+
+
+def test_corrections_are_learned_from_as_in_the_warm_up_but_for_budget_and_rates() -> None:
+    told = {"tokens": 5000, "learning_rate": 0.01, "muon": {"learning_rate": 0.5}, "recall": {}, "batch_tokens": 99}
+    changes = {"warmup": told, "corrections": {"tokens": 700, "learning_rate_ratio": 0.1, "rounds": 3}}
+    experiment = load_experiment({**MINIMAL, **changes})
+    again = json.loads(experiment.stage("relearn"))
+    assert again["policy"] == json.loads(experiment.stage("warmup"))["policy"]
+    warmup = again["warmup"]
+    assert (warmup["tokens"], warmup["batch_tokens"], warmup["recall"]) == (700, 99, None)
+    assert warmup["learning_rate"] == pytest.approx(0.001)
+    assert warmup["muon"]["learning_rate"] == pytest.approx(0.05)
+    assert experiment.correction_rounds == 3
+    assert load_experiment(MINIMAL).correction_rounds == 0

@@ -71,6 +71,18 @@ def test_jobs_are_counted(root: Path, experiment: Experiment) -> None:
     )
     # Of a seed more: the validations of the warm-up and of each arm's two iterations, and each arm's best.
     assert len(Plan.of(validated).jobs(root)) == len(jobs) + 2 * (1 + 4 + 2)
+    corrected = Plan.of(load_experiment({**CONFIG, "corrections": {"rounds": 2}})).jobs(root)
+    # Of a seed more: two rounds, each played and learned from; the last one makes the warm-up's policy.
+    assert len(corrected) == len(jobs) + 2 * 4
+    assert len({job.manifest for job in corrected}) == len({job.log for job in corrected}) == len(corrected)
+    made = [job.manifest.relative_to(root / "seed-0/warmup").as_posix() for job in corrected[2:7]]
+    assert made == [
+        "round-0/policy/manifest.json",
+        "round-1/corrections.parquet.manifest.json",
+        "round-1/policy/manifest.json",
+        "round-2/corrections.parquet.manifest.json",
+        "policy/manifest.json",
+    ]
 
 
 def test_what_is_done_running_and_to_come(root: Path, experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:

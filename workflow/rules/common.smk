@@ -24,6 +24,8 @@ except ProgpoError as error:
 gc.set_threshold(100_000)
 
 REPORT = EXPERIMENT.reported()
+# Where the warm-up's policy lies: what corrections begin with is the first of the policies below `warmup`.
+WARMED_UP = results.warmup_round(0, EXPERIMENT.correction_rounds)
 ROOT = f"artifacts/{EXPERIMENT.experiment}"
 LOGS = f"{ROOT}/logs"
 BENCHMARKS = f"{ROOT}/benchmarks"
@@ -38,10 +40,12 @@ if shutil.which("progpo") is None:
 wildcard_constraints:
     seed=r"\d+",
     arm="|".join(re.escape(arm) for arm in EXPERIMENT.arms),
-    policy="|".join(["warmup", *(rf"{re.escape(arm)}/(?:iteration-\d+|best)" for arm in EXPERIMENT.arms)]),
+    policy="|".join([r"warmup(?:/round-\d+)?", *(rf"{re.escape(arm)}/(?:iteration-\d+|best)" for arm in EXPERIMENT.arms)]),
     source="|".join(["shared", *(re.escape(arm) for arm in EXPERIMENT.arms)]),
     iteration=r"\d\d\d+",
     shard=r"\d\d+",
+    round=r"[1-9]\d*",
+    corrected=r"warmup(?:/round-[1-9]\d*)?",
     tracker="tensorboard|wandb|trackio",
 
 
@@ -72,6 +76,33 @@ def previous_policy(wildcards):
         return f"{ROOT}/seed-{wildcards.seed}/warmup/policy/manifest.json"
     before = f"iteration-{iteration - 1:03d}"
     return f"{ROOT}/seed-{wildcards.seed}/{wildcards.get('arm') or wildcards.source}/{before}/policy/manifest.json"
+
+
+def round_policy(wildcards):
+    """Return the policy that a round of corrections begins with: that of the round before."""
+    place = results.warmup_round(int(wildcards.round) - 1, EXPERIMENT.correction_rounds)
+    return f"{ROOT}/seed-{wildcards.seed}/{place}/policy/manifest.json"
+
+
+def round_of(wildcards):
+    """Return the round of corrections that a policy comes from; the last round's is the warm-up's policy."""
+    return int(wildcards.corrected.partition("round-")[2] or EXPERIMENT.correction_rounds)
+
+
+def policy_before(wildcards):
+    """Return the policy that a round of corrections trains further."""
+    place = results.warmup_round(round_of(wildcards) - 1, EXPERIMENT.correction_rounds)
+    return f"{ROOT}/seed-{wildcards.seed}/{place}/policy/manifest.json"
+
+
+def corrections_of(suffix):
+    """Return an input function that gives the corrections of a round and of all before it."""
+
+    def corrections(wildcards):
+        folder = f"{ROOT}/seed-{wildcards.seed}/warmup"
+        return [f"{folder}/round-{number}/corrections.parquet{suffix}" for number in range(1, round_of(wildcards) + 1)]
+
+    return corrections
 
 
 def shards_of(wildcards):

@@ -4,12 +4,12 @@ rule warmup:
         demonstrations=rules.demonstrate.output.demonstrations if EXPERIMENT.warmup.tokens else [],
         manifest=rules.demonstrate.output.manifest if EXPERIMENT.warmup.tokens else [],
     output:
-        policy=f"{ROOT}/seed-{{seed}}/warmup/policy/manifest.json",
-        metrics=f"{ROOT}/seed-{{seed}}/warmup/metrics.json",
+        policy=f"{ROOT}/seed-{{seed}}/{WARMED_UP}/policy/manifest.json",
+        metrics=f"{ROOT}/seed-{{seed}}/{WARMED_UP}/metrics.json",
     log:
-        f"{LOGS}/seed-{{seed}}/warmup.log",
+        f"{LOGS}/seed-{{seed}}/{WARMED_UP}.log",
     benchmark:
-        f"{BENCHMARKS}/seed-{{seed}}/warmup.tsv"
+        f"{BENCHMARKS}/seed-{{seed}}/{WARMED_UP}.tsv"
     conda:
         ENVIRONMENT
     threads: EXPERIMENT.warmup.threads * EXPERIMENT.warmup.processes
