@@ -60,7 +60,7 @@ class Run:
 
     def planned(self, *targets: str, **environment: str) -> dict[str, int]:
         """Return the jobs that a dry run plans, by rule."""
-        result = self(*targets, "--dry-run", "--quiet", "rules", **environment)
+        result = self("--dry-run", *targets, "--quiet", "rules", **environment)
         assert result.returncode == 0, result.stdout
         jobs = {}
         for line in result.stdout.splitlines():

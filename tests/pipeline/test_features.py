@@ -111,7 +111,7 @@ def test_corrections_follow_the_warm_up_in_rounds(copy: Run) -> None:
     copy.configure({"corrections": {**settings, "rounds": 1}})
     target = "artifacts/tiny/seed-0/warmup/policy/manifest.json"
     assert copy.planned(target) == {"warmup": 1, "correct": 1, "relearn": 1}
-    result = copy(target)
+    result = copy("--keep-going", target)
     assert result.returncode == 0, result.stdout
     assert copy.planned(target) == {}
     home = copy.artifacts / "seed-0/warmup"
@@ -125,7 +125,7 @@ def test_corrections_follow_the_warm_up_in_rounds(copy: Run) -> None:
     # Another round leaves the first one's episodes as they are.
     copy.configure({"corrections": {**settings, "rounds": 2}})
     assert copy.planned(target) == {"correct": 1, "relearn": 2}
-    result = copy(target)
+    result = copy("--keep-going", target)
     assert result.returncode == 0, result.stdout
     assert (home / "round-1/corrections.parquet").read_bytes() == first
     result = copy.progpo("verify", "artifacts/tiny/seed-0/warmup")
