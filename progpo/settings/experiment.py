@@ -12,7 +12,7 @@ import envs
 from progpo.errors import ProgpoError
 from progpo.settings.advantages import AdvantageSettings
 from progpo.settings.base import Settings, canonical, validate
-from progpo.settings.corrections import CorrectionSettings
+from progpo.settings.corrections import CorrectionSettings, TurnSettings
 from progpo.settings.keep import KeepSettings, KeepStage
 from progpo.settings.stages import (
     CompareSection,
@@ -100,7 +100,7 @@ class CorrectStage(Settings):
     """What `progpo correct` reads."""
 
     environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
-    corrections: CorrectionSettings = CorrectionSettings()
+    corrections: TurnSettings = TurnSettings()
 
 
 class RolloutStage(Settings):
@@ -318,7 +318,7 @@ class Experiment(Settings):
             "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),
         }
         if self.corrections:
-            parts["correct"] = CorrectStage(environment=self.environment, corrections=self.corrections)
+            parts["correct"] = CorrectStage(environment=self.environment, corrections=self.corrections.turns())
             again = self.corrections.of(self.warmup)
             parts["relearn"] = WarmupStage(environment=self.environment.name, policy=self.policy, warmup=again)
         if name == "advantages":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import envs
-from progpo.artifacts import check, clean_partial, recorded_input, write_json, write_manifest
+from progpo.artifacts import clean_partial, recorded_input, write_json, write_manifest
 from progpo.errors import ProgpoError
 from progpo.policy.backends import open_backend
 from progpo.policy.checkpoint import SETTINGS_FILE
@@ -13,7 +13,8 @@ from progpo.policy.play import Episode, play_with
 from progpo.policy.tutor import Tutor
 from progpo.seeds import stream
 from progpo.settings.experiment import CorrectStage
-from progpo.tasks import TASK_LIST, load_shown
+from progpo.stages.rollout import check_tasks
+from progpo.tasks import load_shown
 from progpo.trajectories.records import Trajectory
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
@@ -49,7 +50,7 @@ def run(
         EnvironmentDataError: a game that cannot be played, or an environment without an expert.
     """
     how = settings.corrections
-    check(tasks, strict)
+    source = check_tasks(tasks, strict)
     clean_partial(output)
     clean_partial(metrics)
     shown = load_shown(tasks)
@@ -86,7 +87,7 @@ def run(
     write_shard(output, kept, metadata)
     found = _describe(played, kept, tutors)
     write_json(metrics, found)
-    inputs = [recorded_input(tasks, TASK_LIST), recorded_input(policy, SETTINGS_FILE)]
+    inputs = [source, recorded_input(policy, SETTINGS_FILE)]
     facts |= {"seed": seed, "round": number}
     write_manifest(output, "correct", recorded, files=[output, metrics], inputs=inputs, facts=facts)
     print(

@@ -78,20 +78,15 @@ def previous_policy(wildcards):
     return f"{ROOT}/seed-{wildcards.seed}/{wildcards.get('arm') or wildcards.source}/{before}/policy/manifest.json"
 
 
-def round_policy(wildcards):
-    """Return the policy that a round of corrections begins with: that of the round before."""
-    place = results.warmup_round(int(wildcards.round) - 1, EXPERIMENT.correction_rounds)
-    return f"{ROOT}/seed-{wildcards.seed}/{place}/policy/manifest.json"
-
-
 def round_of(wildcards):
     """Return the round of corrections that a policy comes from; the last round's is the warm-up's policy."""
     return int(wildcards.corrected.partition("round-")[2] or EXPERIMENT.correction_rounds)
 
 
 def policy_before(wildcards):
-    """Return the policy that a round of corrections trains further."""
-    place = results.warmup_round(round_of(wildcards) - 1, EXPERIMENT.correction_rounds)
+    """Return the policy that a round of corrections is played with, and trains further: that of the round before."""
+    number = int(wildcards.round) if "round" in wildcards.keys() else round_of(wildcards)
+    place = results.warmup_round(number - 1, EXPERIMENT.correction_rounds)
     return f"{ROOT}/seed-{wildcards.seed}/{place}/policy/manifest.json"
 
 

@@ -1,7 +1,7 @@
 rule correct:
     input:
         tasks=rules.tasks.output,
-        policy=round_policy,
+        policy=policy_before,
     output:
         corrections=f"{ROOT}/seed-{{seed}}/warmup/round-{{round}}/corrections.parquet",
         metrics=f"{ROOT}/seed-{{seed}}/warmup/round-{{round}}/corrections.json",
