@@ -17,6 +17,8 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/tasks.smk"
 include: "workflow/rules/warmup.smk"
+
+
 if EXPERIMENT.corrections:
 
     include: "workflow/rules/correct.smk"

@@ -40,7 +40,9 @@ if shutil.which("progpo") is None:
 wildcard_constraints:
     seed=r"\d+",
     arm="|".join(re.escape(arm) for arm in EXPERIMENT.arms),
-    policy="|".join([r"warmup(?:/round-\d+)?", *(rf"{re.escape(arm)}/(?:iteration-\d+|best)" for arm in EXPERIMENT.arms)]),
+    policy="|".join(
+        [r"warmup(?:/round-\d+)?", *(rf"{re.escape(arm)}/(?:iteration-\d+|best)" for arm in EXPERIMENT.arms)]
+    ),
     source="|".join(["shared", *(re.escape(arm) for arm in EXPERIMENT.arms)]),
     iteration=r"\d\d\d+",
     shard=r"\d\d+",
