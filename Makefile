@@ -14,7 +14,7 @@ run: setup
 # A process a core, of one thread, and one that mostly waits (tests/conftest.py). The tests of a file stay together, since
 # they share what is slow to make; the longest files come first, which pytest-xdist would else reorder.
 test: setup
-	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 pytest tests --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 30
 
 # The tests over vLLM itself, in its own environment (docs/vllm.md): make test-vllm VLLM=.venv-vllm
 VLLM ?= .venv-vllm

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from progpo.artifacts import manifest_path
-from tests.pipeline.running import Run, fresh
+from tests.pipeline.running import Run
 
 pytestmark = pytest.mark.slow
 
@@ -13,13 +13,6 @@ pytestmark = pytest.mark.slow
 def test_nothing_to_do_under_another_hash_seed(copy: Run) -> None:
     assert copy.planned(PYTHONHASHSEED="1") == {}
     assert copy.planned(PYTHONHASHSEED="2") == {}
-
-
-def test_two_fresh_runs_are_identical(complete: Run, tmp_path) -> None:
-    other = fresh(tmp_path / "other")
-    result = other()
-    assert result.returncode == 0, result.stdout
-    assert other.contents() == complete.contents()
 
 
 def test_evaluation_temperature_reruns_evaluation_and_report(copy: Run) -> None:

@@ -1,4 +1,7 @@
-"""SIGKILL of the whole process group in the middle of a stage, then the same command again."""
+"""SIGKILL of the whole process group in the middle of a stage, then the same command again.
+
+What comes of it is what a run makes that was never killed: so two runs of the same config are identical as well.
+"""
 
 import csv
 import os
