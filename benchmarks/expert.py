@@ -53,7 +53,7 @@ def play(games: Sequence[OfficialGame], variants: Iterable[int], seed: int) -> l
         task = envs.Task(game.name, game.split, game.task_type, {"game": str(game.path), "task_type": game.task_type})
         for variant in variants:
             key = (seed, number, variant)
-            expert = SearchingExpert(stream("search", *key), vary=variant > 0)
+            expert = SearchingExpert(stream("search", *key), settings.search_of(variant))
             noise = stream("noise", *key)
             episode = demonstrate(environment, expert, task, number, variant, settings, noise)
             refused = sum(step.imitate and not step.valid for step in episode.steps)

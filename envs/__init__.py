@@ -1,6 +1,6 @@
 """Text environments behind the Gymnasium API; importable without torch and without progpo."""
 
-from envs.base import PATH_OPTIONS, EnvironmentDataError, Expert, Task, listed_commands, was_valid
+from envs.base import PATH_OPTIONS, EnvironmentDataError, Expert, Search, Task, listed_commands, was_valid
 from envs.registry import Entry, entry, make, register
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Entry",
     "EnvironmentDataError",
     "Expert",
+    "Search",
     "Task",
     "entry",
     "listed_commands",

@@ -11,7 +11,7 @@ forms such as "search[<words>]" among them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 
 class EnvironmentDataError(Exception):
@@ -48,6 +48,11 @@ def was_valid(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) 
 def listed_commands(info: Mapping[str, Any]) -> Sequence[str]:
     """Return what a prompt lists as allowed: the admissible commands, or what the environment lists in their place."""
     return info.get("listed_commands", info["admissible_commands"])
+
+
+#: How an expert searches: in the order that promises most ("best"); in another but equally sensible one, drawn anew for
+#: each episode ("varied"); or in one that is always the same and easy to learn ("plain").
+Search = Literal["best", "varied", "plain"]
 
 
 class Expert(Protocol):

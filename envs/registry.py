@@ -18,8 +18,7 @@ class Entry:
         task_settings: pydantic model of which tasks there are (the `tasks` section).
         prepare: `prepare(task_settings, folder) -> list[Task]`: checks or writes the data that tasks need, below
             `folder` alone; raises EnvironmentDataError.
-        expert: `expert(rng: numpy.random.Generator, vary: bool) -> Expert`; `vary` asks for another but equally
-            sensible order of search.
+        expert: `expert(rng: numpy.random.Generator, search: envs.Search) -> Expert`.
         preflight: `preflight(task_settings) -> str`: what data there is, as text, or None where none is needed;
             raises EnvironmentDataError that says what is missing and how to get it.
         augment: `augment(texts: list[str], rng) -> list[str]`: the texts of one trajectory under a random renaming

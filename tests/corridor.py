@@ -87,10 +87,10 @@ class Corridor(gymnasium.Env):
 
 
 class CorridorExpert:
-    """Walks to the end and back until it sees the coin; `vary` has it look around at times."""
+    """Walks to the end and back until it sees the coin; varied, it looks around at times."""
 
-    def __init__(self, rng: np.random.Generator, vary: bool = False) -> None:
-        self.rng, self.vary = rng, vary
+    def __init__(self, rng: np.random.Generator, search: envs.Search = "best") -> None:
+        self.rng, self.vary = rng, search == "varied"
 
     def reset(self, observation: str, info: Mapping[str, Any]) -> None:
         goal = re.search(r"to room (\d+)\.$", observation)

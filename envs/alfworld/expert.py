@@ -13,7 +13,8 @@ import numpy as np
 
 from envs.alfworld.beliefs import REFUSAL, Beliefs, kind
 from envs.alfworld.goals import Goal, read_goal
-from envs.alfworld.likely_places import likelihood
+from envs.alfworld.likely_places import DOORS, likelihood
+from envs.base import Search
 
 #: Which kind of receptacle makes which change.
 APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
@@ -21,7 +22,7 @@ APPLIANCES = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 #: n receptacles of a kind divide its likelihood by n ** SHARING: more of them hold more, but each holds less.
 SHARING = 0.8
 
-#: With `vary`, each receptacle's likelihood is multiplied by exp(VARIETY * a normal number), drawn for the episode.
+#: With "varied", each receptacle's likelihood is multiplied by exp(VARIETY * a normal number), drawn for the episode.
 VARIETY = 0.7
 
 
@@ -29,13 +30,15 @@ class SearchingExpert:
     """Plays all six task families from observations.
 
     Args:
-        rng: of the order of search; not drawn from unless `vary`.
-        vary: search in another but sensible order, drawn anew for each episode.
+        rng: of the order of search; drawn from if it is varied.
+        search: "plain": kind by kind, each as it is listed, in an order that depends on nothing but the task; where
+            it is, it looks. So where to look next follows from the task, from the kinds that there are and from where
+            it looked last.
     """
 
-    def __init__(self, rng: np.random.Generator, vary: bool = False) -> None:
+    def __init__(self, rng: np.random.Generator, search: Search = "best") -> None:
         self._rng = rng
-        self._vary = vary
+        self._search = search
         self._goal: Goal
         self._room: Beliefs
 
@@ -50,8 +53,9 @@ class SearchingExpert:
         self._last: str | None = None
         self._failed: set[str] = set()
         kinds = [kind(name) for name in self._room.receptacles]
-        self._share = {name: kinds.count(name) ** SHARING for name in kinds}
-        noise = self._rng.normal(size=len(kinds)) if self._vary else np.zeros(len(kinds))
+        sharing = 0 if self._search == "plain" else SHARING
+        self._share = {name: kinds.count(name) ** sharing for name in kinds}
+        noise = self._rng.normal(size=len(kinds)) if self._search == "varied" else np.zeros(len(kinds))
         self._taste = dict(zip(self._room.receptacles, np.exp(VARIETY * noise).tolist(), strict=True))
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
@@ -92,11 +96,11 @@ class SearchingExpert:
             for place in self._nearest(goal.place):
                 yield from self._reach(place)
                 yield f"move {room.held} to {place}"
-        yield from self._search()
+        yield from self._look_around()
         # All was seen and nothing came of it: things must lie otherwise than remembered.
         room.contents.clear()
         self._failed.clear()
-        yield from self._search()
+        yield from self._look_around()
         yield "look"
 
     def _reach(self, place: str) -> Iterator[str]:
@@ -159,18 +163,22 @@ class SearchingExpert:
             wanted.append(goal.lamp)
         return wanted or [goal.thing]
 
-    def _search(self) -> Iterator[str]:
+    def _look_around(self) -> Iterator[str]:
         """Yield steps to look into receptacles not yet seen, the best chance for the steps that it costs first."""
         room, goal = self._room, self._goal
         wanted = self._wanted()
 
+        def steps_to_look(place: str) -> float:
+            if self._search == "plain":
+                return 0.01 if room.here(place) else 1 + (kind(place) in DOORS)
+            return 1 if room.here(place) or not room.shut(place) else 2
+
         def promise(place: str) -> float:
-            steps = 1 if room.here(place) or not room.shut(place) else 2
             chance = sum(likelihood(thing, kind(place)) for thing in wanted) / self._share[kind(place)]
             if kind(place) == goal.place and not goal.change:
                 # Had it lain there, the task would have been done from the start.
                 chance /= 10
-            return chance * self._taste[place] / steps
+            return chance * self._taste[place] / steps_to_look(place)
 
         unseen = [place for place in room.receptacles if place not in room.contents]
         for place in sorted(unseen, key=promise, reverse=True):

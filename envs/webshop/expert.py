@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.base import Search
 from envs.webshop.reading import Page, Wish, read_page, read_wish, stem, stems
 
 #: Steps that it allows itself: the usual length of an episode.
@@ -53,13 +54,14 @@ class ShoppingExpert:
     """Shops from observations, in either text mode.
 
     Args:
-        rng: of the order of choices; not drawn from unless `vary`.
-        vary: choose options in another order, and name them in the search or not, drawn anew for each episode.
+        rng: of the order of choices; drawn from if it is varied.
+        search: "varied": choose options in another order, and name them in the search or not, drawn anew for each
+            episode. Its best order is plain.
     """
 
-    def __init__(self, rng: np.random.Generator, vary: bool = False) -> None:
+    def __init__(self, rng: np.random.Generator, search: Search = "best") -> None:
         self._rng = rng
-        self._vary = vary
+        self._vary = search == "varied"
         self._wish: Wish
 
     def reset(self, observation: str, info: Mapping[str, Any]) -> None:

@@ -101,6 +101,7 @@ class CorrectStage(Settings):
 
     environment: Playing = Field(default_factory=lambda: Playing.model_validate({}))
     corrections: TurnSettings = TurnSettings()
+    search: envs.Search = "best"
 
 
 class RolloutStage(Settings):
@@ -318,7 +319,8 @@ class Experiment(Settings):
             "compare": CompareStage(experiment=report, compare=self.compare, confidence=self.evaluation.confidence),
         }
         if self.corrections:
-            parts["correct"] = CorrectStage(environment=self.environment, corrections=self.corrections.turns())
+            turns, search = self.corrections.turns(), self.demonstrations.search_of(0)
+            parts["correct"] = CorrectStage(environment=self.environment, corrections=turns, search=search)
             again = self.corrections.of(self.warmup)
             parts["relearn"] = WarmupStage(environment=self.environment.name, policy=self.policy, warmup=again)
         if name == "advantages":

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from envs import Search
 from progpo.settings.base import Count, NonNegative, Positive, Precision, Settings
 from progpo.settings.sampling import SamplingSettings
 from progpo.settings.training import TrainingSettings
@@ -34,7 +35,9 @@ class DemonstrationSettings(Settings):
     """How the expert shows the train tasks.
 
     Attributes:
-        variants: demonstrations of each task: the first one clean, the others in another order of search, with noise.
+        variants: demonstrations of each task: the first one clean, the others with noise.
+        search: "varied": the first variant in the order that promises most, the others in another each; "plain": all
+            in an order that is easy to learn.
         noise: share of steps, in all but the first variant, at which a random action is executed in place of the
             expert's (never imitated: it is there to be recovered from).
         invalid: share of the noise actions that need not be admissible.
@@ -44,11 +47,18 @@ class DemonstrationSettings(Settings):
     """
 
     variants: Count = 3
+    search: Literal["varied", "plain"] = "varied"
     noise: Share = 0.12
     invalid: Share = 0.33
     dither: DitherSettings | None = None
     max_steps: Count | None = None
     seed: Seed = 0
+
+    def search_of(self, variant: int) -> Search:
+        """Return how the expert searches in a variant, counted from 0."""
+        if self.search == "plain":
+            return "plain"
+        return "varied" if variant else "best"
 
 
 class PolicySettings(Settings):

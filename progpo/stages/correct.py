@@ -37,7 +37,7 @@ def run(
     were won or not, since the expert's steps are as right in those that were not.
 
     Args:
-        settings: the environment, and how to correct.
+        settings: the environment, how to correct, and how the expert searches.
         tasks: the folder of the task list, or its manifest.
         policy: the folder of the policy, or its manifest.
         seed, number: of the random streams; rounds count from 1.
@@ -60,7 +60,7 @@ def run(
 
     def tutor(episode: Episode) -> Tutor:
         key = (seed, number, episode.group)
-        made = Tutor(make_expert(stream("search", *key)), stream("turns", *key), how.share, how.switch)
+        made = Tutor(make_expert(stream("search", *key), settings.search), stream("turns", *key), how.share, how.switch)
         tutors.append(made)
         return made
 

@@ -186,7 +186,7 @@ class _Player:
         shown = []
         for variant in range(self._settings.variants):
             key = (self._settings.seed, group, variant)
-            expert = self._make_expert(stream("search", *key), vary=variant > 0)
+            expert = self._make_expert(stream("search", *key), self._settings.search_of(variant))
             noise = stream("noise", *key)
             episode = demonstrate(self._environment, expert, task, group, variant, self._settings, noise)
             won = episode.steps[-1].terminated and episode.score == 1.0

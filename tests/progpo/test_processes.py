@@ -78,7 +78,7 @@ def shown(tmp_path: Path, tasks: list[Task]) -> Path:
     found = []
     for group, task in enumerate(tasks):
         rng = np.random.default_rng(group)
-        expert = corridor.CorridorExpert(rng, vary=True)
+        expert = corridor.CorridorExpert(rng, "varied")
         found.append(demonstrate(corridor.make(), expert, task, group, 1, noise, rng))
     path = tmp_path / "demonstrations.parquet"
     write_shard(path, found, Metadata(kind="demonstration"))

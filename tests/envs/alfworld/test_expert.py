@@ -33,7 +33,7 @@ class Transcript(list):
 def play(
     game: Path,
     seed: int = 0,
-    vary: bool = False,
+    search: envs.Search = "best",
     noise: float = 0.0,
     blind: bool = True,
     engine: str = "fast",
@@ -41,7 +41,7 @@ def play(
     """Play a game; `blind`: the expert is given nothing but the texts and the last executed action."""
     rng = np.random.default_rng(seed)
     environment = envs.make("alfworld", engine=engine, max_steps=50)
-    expert = SearchingExpert(np.random.default_rng([seed, 1]), vary=vary)
+    expert = SearchingExpert(np.random.default_rng([seed, 1]), search)
     observation, info = environment.reset(options={"game": str(game)})
     transcript = Transcript([observation])
     expert.reset(observation, {} if blind else info)
@@ -78,11 +78,11 @@ def test_wins_released_games(real_games: list[Path]) -> None:
 
 
 def test_wins_released_games_in_another_order(real_games: list[Path]) -> None:
-    assert success(real_games, vary=True)["all"] >= 0.98
+    assert success(real_games, search="varied")["all"] >= 0.98
 
 
 def test_recovers_from_noise(real_games: list[Path]) -> None:
-    rates = success(real_games, vary=True, noise=0.25)
+    rates = success(real_games, search="varied", noise=0.25)
     assert rates["all"] >= 0.95
 
 
@@ -116,9 +116,48 @@ def test_order_of_search(real_games: list[Path]) -> None:
     games = real_games[::6]
     fixed = [play(game, seed=0).actions for game in games]
     assert fixed == [play(game, seed=5).actions for game in games]
-    varied = [play(game, seed=0, vary=True).actions for game in games]
-    assert varied == [play(game, seed=0, vary=True).actions for game in games]
+    varied = [play(game, seed=0, search="varied").actions for game in games]
+    assert varied == [play(game, seed=0, search="varied").actions for game in games]
     assert sum(a != b for a, b in zip(fixed, varied, strict=True)) > len(games) / 3
+
+
+def looked_into(search: envs.Search, **counts: int) -> list[str]:
+    """Return the receptacles in the order in which a watch is searched for that is nowhere."""
+    names = [f"{kind} {number}" for kind, count in counts.items() for number in range(count, 0, -1)]
+    seen = ", ".join(f"a {name}" for name in names[:-1]) + f", and a {names[-1]}"
+    observation = (
+        f"You are in the middle of a room. Looking quickly around you, you see {seen}.\n\n"
+        "Your task is to: put a watch in safe."
+    )
+    expert = SearchingExpert(np.random.default_rng(0), search)
+    expert.reset(observation, {})
+    order = []
+    while len(order) < len(names):
+        action = expert.act(observation, {})
+        verb, _, place = action.removeprefix("go to ").rpartition("open ")
+        if action.startswith("open"):
+            observation = f"You open the {place}. The {place} is open. In it, you see nothing."
+        elif place.startswith(("drawer", "safe")):
+            observation = f"You arrive at {place}. The {place} is closed."
+            order.append(place)
+        else:
+            observation = f"You arrive at {place}. On the {place}, you see nothing."
+            order.append(place)
+    return order
+
+
+def test_plain_search_goes_kind_by_kind_however_many_there_are(real_games: list[Path]) -> None:
+    few = looked_into("plain", coffeetable=1, dresser=1, drawer=1, sidetable=1, safe=1)
+    order = [name.removesuffix(" 1") for name in few]
+    assert order == ["coffeetable", "dresser", "sidetable", "drawer", "safe"]
+    counts = {"coffeetable": 3, "dresser": 1, "drawer": 2, "sidetable": 4, "safe": 1}
+    many = looked_into("plain", **counts)
+    assert many == [f"{kind} {number}" for kind in order for number in range(counts[kind], 0, -1)]
+    assert looked_into("best", **counts)[0] == "dresser 1"
+    assert success(real_games, search="plain")["all"] >= 0.98
+    assert success(real_games, search="plain", noise=0.25)["all"] >= 0.93
+    for number, game in enumerate(real_games[::6]):
+        assert play(game, search="plain").actions == play(game, seed=number, search="plain").actions
 
 
 def start(task: str) -> SearchingExpert:

@@ -26,11 +26,11 @@ Disturb = Callable[[int, str, list[str]], str]
 
 
 def shop(
-    folder: Path, goal: int, seed: int = 0, vary: bool = False, disturb: Disturb | None = None, **options: Any
+    folder: Path, goal: int, seed: int = 0, search: envs.Search = "best", disturb: Disturb | None = None, **options: Any
 ) -> tuple[list[str], Mapping[str, Any]]:
     """Return the actions of an episode and the last info; `disturb` may execute others than the expert chose."""
     environment = envs.make("webshop", folder=folder, **options)
-    expert = ShoppingExpert(np.random.default_rng(seed), vary)
+    expert = ShoppingExpert(np.random.default_rng(seed), search)
     observation, info = environment.reset(options={"goal": goal})
     expert.reset(observation, info)
     actions: list[str] = []
@@ -65,9 +65,9 @@ def test_both_modes_tell_it_the_same(folder: Path) -> None:
 def test_it_is_deterministic_and_varies_if_asked(folder: Path) -> None:
     plain = [shop(folder, goal)[0] for goal in range(GOALS)]
     assert plain == [shop(folder, goal, seed=7)[0] for goal in range(GOALS)]
-    varied = [shop(folder, goal, seed=7, vary=True)[0] for goal in range(GOALS)]
-    assert varied == [shop(folder, goal, seed=7, vary=True)[0] for goal in range(GOALS)]
-    assert varied != [shop(folder, goal, seed=8, vary=True)[0] for goal in range(GOALS)]
+    varied = [shop(folder, goal, seed=7, search="varied")[0] for goal in range(GOALS)]
+    assert varied == [shop(folder, goal, seed=7, search="varied")[0] for goal in range(GOALS)]
+    assert varied != [shop(folder, goal, seed=8, search="varied")[0] for goal in range(GOALS)]
     assert sum(one != other for one, other in zip(plain, varied, strict=True)) > GOALS // 4
 
 

@@ -30,7 +30,7 @@ def shown(tasks: list[Task]) -> list[Trajectory]:
     for group, task in enumerate(tasks):
         for variant in range(2):
             rng = np.random.default_rng([group, variant])
-            expert = corridor.CorridorExpert(rng, vary=variant > 0)
+            expert = corridor.CorridorExpert(rng, "varied" if variant else "best")
             found.append(demonstrate(corridor.make(), expert, task, group, variant, settings, rng))
     return found
 

@@ -95,7 +95,7 @@ def test_share_and_kind_of_noise(tasks: list[Task]) -> None:
         found = []
         for seed in range(150):
             rng = np.random.default_rng(seed)
-            expert = corridor.CorridorExpert(rng, vary=False)
+            expert = corridor.CorridorExpert(rng)
             task = tasks[seed % len(tasks)]
             found += demonstrate(corridor.make(max_steps=30), expert, task, 0, 1, its, stream("noise", seed)).steps
         return found
@@ -113,7 +113,7 @@ def test_time_is_lost_in_every_variant_and_imitated(tasks: list[Task]) -> None:
         its = DemonstrationSettings(noise=0, dither={"share": 0.6, "actions": actions})
         found = []
         for seed in range(100):
-            expert = corridor.CorridorExpert(np.random.default_rng(seed), vary=False)
+            expert = corridor.CorridorExpert(np.random.default_rng(seed))
             environment = corridor.make(max_steps=30)
             task = tasks[seed % len(tasks)]
             found += demonstrate(environment, expert, task, 0, 0, its, stream("noise", seed)).steps

@@ -42,7 +42,7 @@ def demonstrations(tmp_path_factory: pytest.TempPathFactory, tasks: list[Task]) 
     shown = []
     for group, task in enumerate(tasks):
         rng = np.random.default_rng(group)
-        expert = corridor.CorridorExpert(rng, vary=True)
+        expert = corridor.CorridorExpert(rng, "varied")
         shown.append(demonstrate(corridor.make(), expert, task, group, 1, noise, rng))
     write_shard(path, shown, Metadata(kind="demonstration"))
     return path
