@@ -134,7 +134,7 @@ def looked_into(search: envs.Search, **counts: int) -> list[str]:
     order = []
     while len(order) < len(names):
         action = expert.act(observation, {})
-        verb, _, place = action.removeprefix("go to ").rpartition("open ")
+        place = action.removeprefix("go to ").removeprefix("open ")
         if action.startswith("open"):
             observation = f"You open the {place}. The {place} is open. In it, you see nothing."
         elif place.startswith(("drawer", "safe")):
