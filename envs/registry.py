@@ -23,6 +23,7 @@ class Entry:
             raises EnvironmentDataError that says what is missing and how to get it.
         augment: `augment(texts: list[str], rng) -> list[str]`: the texts of one trajectory under a random renaming
             that keeps it true to the environment, or None where there is none.
+        free_text: whether there are actions besides the admissible commands, such as what one may search for.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Entry:
     expert: str
     preflight: str | None = None
     augment: str | None = None
+    free_text: bool = False
 
     def load(self, attribute: str) -> Any:
         """Import and return what the field `attribute` names; None where the field is None."""
@@ -86,5 +88,6 @@ register(
         expert="envs.webshop.expert:ShoppingExpert",
         preflight="envs.webshop.tasks:preflight",
         augment="envs.webshop.augment:rename",
+        free_text=True,
     )
 )

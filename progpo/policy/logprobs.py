@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from progpo.errors import ProgpoError
 from progpo.policy import packed
+from progpo.policy.choices import Allowed, restricted
 
 #: Logits that exist at once; fits the second-level cache of a processor core, more or less.
 CHUNK_LOGITS = 1 << 19
@@ -42,20 +43,39 @@ class Batch:
         lengths: of the sequences.
         rows: (R,) int64, which of the N tokens stand before a predicted one.
         targets: (R,) int64, the predicted tokens.
+        allowed: (K,) int64, the tokens that may stand at the first predicted one's place, at the second's, ...; None:
+            all may at all.
+        ends: (R + 1,) where those of each place begin, and the last's end.
     """
 
     tokens: Tensor
     lengths: tuple[int, ...]
     rows: Tensor
     targets: Tensor
+    allowed: Tensor | None = None
+    ends: np.ndarray | None = None
+
+    def restrict(self, logits: Tensor, part: slice) -> Tensor:
+        """Return a part's logits, in which only what is allowed has a chance."""
+        if self.allowed is None:
+            return logits
+        counts = np.diff(self.ends[part.start : part.stop + 1])
+        rows = torch.from_numpy(np.repeat(np.arange(len(counts)), counts)).to(logits.device)
+        return restricted(logits, rows, self.allowed[self.ends[part.start] : self.ends[part.stop]])
 
 
-def pack(tokens: Sequence[np.ndarray], positions: Sequence[np.ndarray], device: torch.device | str = "cpu") -> Batch:
+def pack(
+    tokens: Sequence[np.ndarray],
+    positions: Sequence[np.ndarray],
+    device: torch.device | str = "cpu",
+    allowed: Sequence[Allowed | None] = (),
+) -> Batch:
     """Pack sequences.
 
     Args:
         tokens: of each sequence.
         positions: of each sequence, the places of the tokens to predict, ascending, from 1; at least one.
+        allowed: what may stand there; None, for all sequences or for none: anything.
     """
     lengths = tuple(int(places[-1]) for places in positions)
     read = np.concatenate([item[:length] for item, length in zip(tokens, lengths, strict=True)])
@@ -67,7 +87,15 @@ def pack(tokens: Sequence[np.ndarray], positions: Sequence[np.ndarray], device: 
         lengths,
         torch.from_numpy(rows.astype(np.int64)).to(device),
         torch.from_numpy(targets.astype(np.int64)).to(device),
+        *_choices([item for item in allowed if item is not None], device),
     )
+
+
+def _choices(allowed: Sequence[Allowed], device: torch.device | str) -> tuple[Tensor, np.ndarray] | tuple[()]:
+    if not allowed:
+        return ()
+    every = Allowed.join(allowed)
+    return torch.from_numpy(every.tokens.astype(np.int64)).to(device), np.cumsum([0, *every.counts])
 
 
 def check_model(model: Any) -> None:
@@ -133,9 +161,7 @@ def logprobs(model: Any, batch: Batch, temperature: float = 1.0) -> Tensor:
     """Return log-probabilities (R,) of a batch's tokens, float32, without gradient."""
     with torch.no_grad():
         hidden, weight = _lowered(hidden_states(model, batch), model.get_output_embeddings().weight)
-        found = [
-            _Chunk(hidden[part], weight, batch.targets[part], temperature).logprobs for part in _parts(hidden, weight)
-        ]
+        found = [_Chunk(hidden[part], weight, batch, part, temperature).logprobs for part in _parts(hidden, weight)]
     return torch.cat(found)
 
 
@@ -151,7 +177,7 @@ def total_loss(
     """
     hidden = hidden_states(model, batch)
     weight = model.get_output_embeddings().weight
-    return _TotalLoss.apply(hidden, weight, batch.targets, temperature, objective, entropy)
+    return _TotalLoss.apply(hidden, weight, batch, temperature, objective, entropy)
 
 
 class _TotalLoss(Function):
@@ -162,7 +188,7 @@ class _TotalLoss(Function):
         ctx: Any,
         hidden: Tensor,
         weight: Tensor,
-        targets: Tensor,
+        batch: Batch,
         temperature: float,
         objective: Objective,
         entropy: bool,
@@ -173,7 +199,7 @@ class _TotalLoss(Function):
         total = torch.zeros((), device=hidden.device)
         hidden, weight = _lowered(hidden, weight)
         for part in _parts(hidden, weight):
-            chunk = _Chunk(hidden[part], weight, targets[part], temperature, entropy)
+            chunk = _Chunk(hidden[part], weight, batch, part, temperature, entropy)
             with torch.enable_grad():
                 losses = objective(chunk.logprobs.requires_grad_(), chunk.entropies, part)
                 (slopes,) = torch.autograd.grad(losses.sum(), chunk.logprobs)
@@ -181,7 +207,7 @@ class _TotalLoss(Function):
             # d log p(target) / d logits = (one-hot of the target - p) / temperature
             slopes = (slopes / temperature)[:, None]
             grad_logits = chunk.exponentials.mul_(-slopes / chunk.normaliser)
-            grad_logits = grad_logits.scatter_add_(1, targets[part, None], slopes).to(weight.dtype)
+            grad_logits = grad_logits.scatter_add_(1, batch.targets[part, None], slopes).to(weight.dtype)
             grad_hidden[part] = torch.mm(grad_logits, weight)
             if grad_weight is not None:
                 grad_weight += torch.mm(grad_logits.t(), hidden[part])
@@ -195,7 +221,7 @@ class _TotalLoss(Function):
 
 
 class _Chunk:
-    """The softmax of n rows.
+    """The softmax of n rows, over what is allowed.
 
     Attributes:
         logprobs: (n,) of the targets.
@@ -205,13 +231,13 @@ class _Chunk:
     """
 
     def __init__(
-        self, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, entropy: bool = False
+        self, hidden: Tensor, weight: Tensor, batch: Batch, part: slice, temperature: float, entropy: bool = False
     ) -> None:
-        logits = torch.mm(hidden, weight.t()).float()
+        logits = batch.restrict(torch.mm(hidden, weight.t()).float(), part)
         if temperature != 1.0:
             logits /= temperature
         logits -= logits.amax(-1, keepdim=True)
-        chosen = logits.gather(1, targets[:, None])[:, 0]
+        chosen = logits.gather(1, batch.targets[part, None])[:, 0]
         self.exponentials = logits.exp() if entropy else logits.exp_()
         self.normaliser = self.exponentials.sum(-1, keepdim=True)
         log_normaliser = self.normaliser[:, 0].log()

@@ -185,7 +185,7 @@ class _Player:
             )
         self._context = context
         self._cut = 0 if self.renderer.layout == "window" else None
-        self.turn = Turn(self.key, 0, list(context))
+        self.turn = Turn(self.key, 0, list(context), choices=self._choices())
 
     def act(self, answer: Answer, tally: Tally) -> bool:
         """Take the response to the turn; return whether the episode is over. If not, a new turn waits."""
@@ -217,6 +217,7 @@ class _Player:
             notes = {"admissible": listed_commands(info), "imitate": imitate}
         else:
             notes = {
+                "admissible": listed_commands(info) if self.renderer.constrained else (),
                 "context_tokens": self._context,
                 "history_cut": self._cut,
                 "response_tokens": response,
@@ -259,8 +260,11 @@ class _Player:
             shared = _shared_prefix(prompt, context[:-1])
             prompt = list(context)
         self._context = context
-        self.turn = Turn(self.key, self.turn.step + 1, prompt, shared)
+        self.turn = Turn(self.key, self.turn.step + 1, prompt, shared, self._choices())
         return len(prompt) <= self.renderer.context_limit
+
+    def _choices(self) -> Sequence[Sequence[int]] | None:
+        return self.renderer.choices(listed_commands(self._info)) if self.renderer.constrained else None
 
 
 def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:

@@ -30,6 +30,7 @@ class Renderer(ABC):
         context_limit: the longest context that leaves room for a response.
         end_ids: tokens that end a response.
         lists_admissible: whether prompts list the admissible actions.
+        constrained: whether a response is one of the admissible actions.
     """
 
     end_ids: frozenset[int]
@@ -42,11 +43,13 @@ class Renderer(ABC):
         self.response_limit = settings.response_limit
         self.context_limit = settings.max_context_tokens - settings.response_limit
         self.lists_admissible = settings.lists_admissible
+        self.constrained = settings.constrained
         self._restate = settings.restate
         self._tokenizer = copy.deepcopy(policy.tokenizer.backend_tokenizer)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self.encode = lru_cache(REMEMBERED)(self._encode)
+        self._utterance = lru_cache(REMEMBERED)(self._utter)
 
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -95,6 +98,27 @@ class Renderer(ABC):
     @abstractmethod
     def response(self, action: str) -> list[int]:
         """Return the tokens of a demonstrated response, its end included."""
+
+    def choices(self, admissible: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return the responses, each with its end, that a constrained policy may give.
+
+        Actions that the tokenizer cannot write, or only in more tokens than a response has, are left out.
+
+        Raises:
+            ProgpoError: none is left.
+        """
+        found = [tokens for action in admissible if (tokens := self._utterance(action))]
+        if not found:
+            raise ProgpoError(
+                f"policy.constrained: none of the {len(admissible)} admissible actions can be written in "
+                f"{self.response_limit} tokens (policy.max_response_tokens) of this policy's vocabulary, such as "
+                f"{next(iter(admissible), 'none')!r}"
+            )
+        return found
+
+    def _utter(self, action: str) -> tuple[int, ...]:
+        tokens = tuple(self.response(action))
+        return tokens if len(tokens) <= self.response_limit and self.parse(tokens) == (action, True) else ()
 
     def window(self, history: History, observation: str, admissible: Sequence[str]) -> tuple[list[int], int]:
         """Return a step's whole prompt (window layout), and how many steps it should have told and does not.

@@ -17,6 +17,7 @@ from torch import Tensor
 from progpo.errors import ProgpoError
 from progpo.policy import packed
 from progpo.policy.cache import Chunks, RaggedCache
+from progpo.policy.choices import restricted
 from progpo.policy.decoder import Decoder
 
 #: The name under which transformers knows our attention.
@@ -110,12 +111,15 @@ class Sampler:
             return nullcontext()
         return torch.autocast(self.model.device.type, self.autocast)
 
-    def choose(self, logits: Tensor, uniforms: Sequence[float]) -> tuple[list[int], list[float]]:
+    def choose(
+        self, logits: Tensor, uniforms: Sequence[float], allowed: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[int], list[float]]:
         """Choose a token for each row by the inverse of its cumulative distribution.
 
         Args:
             logits: (B, vocabulary).
             uniforms: (B,) numbers in [0, 1); not looked at when greedy.
+            allowed: each row's tokens to choose from; None: all.
 
         Returns:
             The tokens, and their log-probabilities at the sampling temperature (at 1, when greedy).
@@ -123,6 +127,9 @@ class Sampler:
         Raises:
             ProgpoError: logits that are not finite.
         """
+        if allowed is not None:
+            rows = [row for row, tokens in enumerate(allowed) for _ in tokens]
+            logits = restricted(logits, rows, [token for tokens in allowed for token in tokens])
         logprobs = torch.log_softmax(logits / self.temperature if self.temperature else logits, -1)
         if self.temperature:
             cumulative = logprobs.double().exp_().cumsum_(-1)

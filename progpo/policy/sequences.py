@@ -4,7 +4,7 @@ In the append layout a trajectory is one sequence: context, response, context, r
 window layout each step is one: its prompt and its response. Nothing is tokenised here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,11 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from progpo.errors import ProgpoError
+from progpo.policy.choices import Allowed
 from progpo.seeds import stream
 from progpo.trajectories.schema import KEYS
 
 #: The columns of the shards that an update reads.
 COLUMNS = ("context_tokens", "response_tokens", "response_logprobs")
+#: And where the policy is constrained.
+CHOICES = "admissible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class TokenSequence:
         positions: (R,) int64 places of the sampled tokens, ascending; none is 0.
         logprobs: (R,) float32, at sampling.
         advantages: (R,) float32, of their steps.
+        allowed: what might stand at their places (`policy.constrained`); None: anything.
     """
 
     owner: int
@@ -37,6 +41,7 @@ class TokenSequence:
     positions: np.ndarray
     logprobs: np.ndarray
     advantages: np.ndarray
+    allowed: Allowed | None = None
 
     def live(self) -> "TokenSequence | None":
         """Return the part that has a gradient where there is no KL term: up to the last token with an advantage."""
@@ -50,22 +55,31 @@ class TokenSequence:
             self.positions[:end],
             self.logprobs[:end],
             self.advantages[:end],
+            self.allowed and self.allowed.first(end),
         )
 
 
-def make_sequences(shards: pa.Table, advantages: pa.Table, layout: str) -> tuple[list[TokenSequence], int]:
+def make_sequences(
+    shards: pa.Table,
+    advantages: pa.Table,
+    layout: str,
+    choices: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
+) -> tuple[list[TokenSequence], int]:
     """Make the sequences of an iteration, sorted by trajectory and step.
 
     Args:
         shards: rows of all shards, in any order, with the keys and `COLUMNS`.
         advantages: rows with the keys and `advantage`, in any order.
         layout: "append" or "window".
+        choices: of a constrained policy: the responses to choose from, by the admissible actions; the shards then
+            have the column `CHOICES` too.
 
     Returns:
         The sequences, those without a sampled token left out; the number of trajectories.
 
     Raises:
-        ProgpoError: advantages that are not those of exactly these steps; steps without recorded tokens.
+        ProgpoError: advantages that are not those of exactly these steps; steps without recorded tokens,
+            or whose response is none of the admissible ones.
     """
     by_key = [(name, "ascending") for name in KEYS]
     shards, advantages = shards.sort_by(by_key), advantages.sort_by(by_key)
@@ -80,7 +94,8 @@ def make_sequences(shards: pa.Table, advantages: pa.Table, layout: str) -> tuple
     for owner, (first, end) in enumerate(pairwise([0, *changes.tolist(), len(groups)])):
         pieces = [range(first, end)] if layout == "append" else [range(row, row + 1) for row in range(first, end)]
         for rows in pieces:
-            sequence = _join(owner, rows, contexts, responses, logprobs, values)
+            allowed = _allowed(shards, rows, responses, choices) if choices else None
+            sequence = _join(owner, rows, contexts, responses, logprobs, values, allowed)
             if sequence.positions.size and sequence.positions[0] == 0:
                 raise ProgpoError(
                     f"{_name(shards, first)}: an action without a context before it; make the shards anew"
@@ -171,7 +186,13 @@ class _Lists:
 
 
 def _join(
-    owner: int, rows: range, contexts: _Lists, responses: _Lists, logprobs: _Lists, values: np.ndarray
+    owner: int,
+    rows: range,
+    contexts: _Lists,
+    responses: _Lists,
+    logprobs: _Lists,
+    values: np.ndarray,
+    allowed: Allowed | None,
 ) -> TokenSequence:
     parts, sampled, counts = [], [], []
     for row in rows:
@@ -185,7 +206,25 @@ def _join(
         np.flatnonzero(np.concatenate(sampled)),
         np.concatenate([logprobs[row] for row in rows]).astype(np.float32),
         np.repeat(values[rows.start : rows.stop], counts),
+        allowed,
     )
+
+
+def _allowed(
+    shards: pa.Table, rows: range, responses: _Lists, choices: Callable[[Sequence[str]], Sequence[Sequence[int]]]
+) -> Allowed:
+    """Return what might have stood at the places of the steps' responses."""
+    parts = []
+    for row in rows:
+        response = responses[row].tolist()
+        among = choices(shards[CHOICES][row].as_py() or ())
+        if response and tuple(response) not in map(tuple, among):
+            raise ProgpoError(
+                f"{_name(shards, row)}: its response is none of the admissible actions, and the policy is constrained; "
+                "roll out with this policy anew"
+            )
+        parts.append(Allowed.of(among, response))
+    return Allowed.join(parts)
 
 
 def _check_same_steps(shards: pa.Table, advantages: pa.Table) -> None:

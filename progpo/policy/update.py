@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from progpo.policy.logprobs import check_model, logprobs, pack, total_loss
+from progpo.policy.logprobs import Batch, check_model, logprobs, pack, total_loss
 from progpo.policy.lora import Adapters
 from progpo.policy.loss import clipped, clipped_surrogate, importance_weights, k3, token_weights
 from progpo.policy.optimisation import AdamWSettings, Optimisation
@@ -157,7 +157,7 @@ class Updater:
     ) -> None:
         """Find the log-probabilities of one forward pass's sequences under a model, by their numbers."""
         items = [learnt[number] for number in numbers] or [IDLE]
-        batch = pack([item.tokens for item in items], [item.positions for item in items], self.optimisation.device)
+        batch = _pack(items, self.optimisation.device)
         parts = model(logprobs, batch, temperature).split([len(item.positions) for item in items])
         found.update(zip(numbers, parts, strict=False))
 
@@ -174,7 +174,7 @@ class Updater:
         """Add the gradient of one forward pass's sequences; return their part of the loss."""
         device = self.optimisation.device
         items = [learnt[number] for number in numbers] or [IDLE]
-        batch = pack([item.tokens for item in items], [item.positions for item in items], device)
+        batch = _pack(items, device)
         scaled = [(item, weights[item.owner] if numbers else 0.0) for item in items]
         objective = _Objective(
             _gather([item.logprobs for item in items], device),
@@ -249,6 +249,12 @@ class _Objective:
 
 def _tokens(sequences: Sequence[TokenSequence]) -> int:
     return sum(len(item.tokens) for item in sequences)
+
+
+def _pack(items: Sequence[TokenSequence], device: torch.device) -> Batch:
+    return pack(
+        [item.tokens for item in items], [item.positions for item in items], device, [item.allowed for item in items]
+    )
 
 
 def _gather(arrays: Sequence[np.ndarray], device: torch.device) -> Tensor:

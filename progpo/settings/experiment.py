@@ -251,6 +251,8 @@ class Experiment(Settings):
                     raise ValueError(f"evaluation.splits: {split!r} is not among tasks.splits ({', '.join(splits)})")
         self._check_validation(splits)
         self._check_keep()
+        if self.policy.constrained:
+            self._check_constrained()
         if len(set(self.tracking.to)) < len(self.tracking.to):
             raise ValueError(f"tracking.to: one stands there twice ({', '.join(self.tracking.to)})")
         if self.compare.base is not None and self.compare.base not in self.arms:
@@ -273,6 +275,20 @@ class Experiment(Settings):
                 f"evaluation.of: the best iteration would be chosen on {validation.split!r}, which evaluation.splits "
                 "reports on; choose on another split (validation.split)"
             )
+
+    def _check_constrained(self) -> None:
+        if envs.entry(self.environment.name).free_text:
+            raise ValueError(
+                f"policy.constrained: {self.environment.name} has actions that it cannot list, such as what to search "
+                "for; leave it out"
+            )
+        sections = (("rollout", self.rollout), ("validation", self.validation), ("evaluation", self.evaluation))
+        for name, section in (*sections, ("corrections", self.corrections)):
+            if section and section.backend != "progpo":
+                raise ValueError(
+                    f"{name}.backend: only `progpo`, the project's own sampler, can constrain a policy "
+                    "(policy.constrained)"
+                )
 
     def _check_keep(self) -> None:
         if self.keep.policies == "best" and self.validation.every is None:

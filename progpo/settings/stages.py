@@ -75,6 +75,8 @@ class PolicySettings(Settings):
             plain for scratch, think_action for pretrained.
         admissible: list the admissible actions in each prompt; null: yes for think_action (as the literature does),
             no for plain.
+        constrained: a response is one of the admissible actions and nothing else: what leads to none is left out at
+            each token (constrained decoding), in sampling and in the update. With `response: plain` only.
         max_context_tokens: longest context. An append episode that outgrows it is truncated; a window prompt drops
             its oldest steps first.
         max_response_tokens: longest response; null: 16 for plain, 512 for think_action.
@@ -94,6 +96,7 @@ class PolicySettings(Settings):
     window: Annotated[int, Field(ge=0)] = 2
     response: Literal["plain", "think_action"] | None = None
     admissible: bool | None = None
+    constrained: bool = False
     max_context_tokens: Annotated[int, Field(ge=32)] = 2048
     max_response_tokens: Count | None = None
     hidden_size: Count = 128
@@ -116,6 +119,8 @@ class PolicySettings(Settings):
             raise ValueError(f"kv_heads: {self.heads} heads cannot share {self.kv_heads} evenly")
         if self.init == "scratch" and self.response == "think_action":
             raise ValueError("response: a policy made from scratch has no thoughts to tell; use `plain`")
+        if self.constrained and self.resolved_response != "plain":
+            raise ValueError("constrained: a response with thoughts is no admissible action; use `response: plain`")
         if self.restate and self.resolved_layout == "window":
             raise ValueError("restate: each prompt of the window layout tells the task; leave it out")
         if self.response_limit >= self.max_context_tokens:

@@ -134,9 +134,11 @@ def _read(
     policy: Policy, folder: Path, shards: Sequence[Path], advantages: Path, iteration: int, strict: bool
 ) -> tuple[list[Any], int, Metadata | None]:
     """Read shards and advantages, make sure that all belongs together, and make sequences."""
-    from progpo.policy.sequences import COLUMNS, make_sequences
+    from progpo.policy.rendering import make_renderer
+    from progpo.policy.sequences import CHOICES, COLUMNS, make_sequences
 
-    table, every = read_shards(shards, COLUMNS, strict=strict)
+    constrained = policy.settings.constrained
+    table, every = read_shards(shards, (*COLUMNS, CHOICES) if constrained else COLUMNS, strict=strict)
     metadata = next((item for item in every if item is not None), None)
     if metadata:
         if metadata.kind != "rollout":
@@ -157,7 +159,8 @@ def _read(
             )
     estimated, facts = read_advantages(advantages, strict=strict)
     _check_advantages(advantages, facts, shards, metadata)
-    sequences, trajectories = make_sequences(table, estimated, policy.settings.resolved_layout)
+    choices = make_renderer(policy).choices if constrained else None
+    sequences, trajectories = make_sequences(table, estimated, policy.settings.resolved_layout, choices)
     return sequences, trajectories, metadata
 
 

@@ -18,7 +18,8 @@ class Step:
         context_tokens: what the policy read since its last action (append), or the whole prompt (window).
         response_tokens: what it sampled, the end token included when it was sampled.
         response_logprobs: of response_tokens, at the sampling temperature; same length.
-        admissible: what prompts list as admissible before the action, where that was asked for.
+        admissible: what prompts list as admissible before the action, where that was asked for: in demonstrations,
+            and of a constrained policy.
         history_cut: past steps that the prompt should have told, and left out for want of room; None where prompts
             are no windows.
         imitate: whether an imitator should learn the action (False: noise that was injected).

@@ -56,6 +56,19 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"evaluation": {"temperature": 1e-9}}, ["evaluation", "temperature", "0.001", "greedy"]),
         ({"evaluation": {"temperature": 1e9}}, ["evaluation.temperature", "100"]),
         ({"evaluation": {"seeds": [3, 3]}}, ["evaluation", "seeds", "twice"]),
+        (
+            {"policy": {"constrained": True, "init": "pretrained", "path": "x"}},
+            ["policy", "constrained", "use `response: plain`"],
+        ),
+        ({"policy": {"constrained": True}, "validation": {"backend": "vllm"}}, ["validation.backend", "only `progpo`"]),
+        (
+            {
+                "policy": {"constrained": True},
+                "environment": {"name": "webshop"},
+                "evaluation": {"splits": ["validation"]},
+            },
+            ["policy.constrained", "webshop has actions that it cannot list"],
+        ),
         ({"keep": {"policies": 0}}, ["keep.policies: all, best or a number of iterations from 1 on, not 0"]),
         ({"keep": {"optimizer": "best"}}, ["keep.optimizer: all or a number", "'best'"]),
         ({"keep": {"rollouts": -1}}, ["keep.rollouts", "from 0 on"]),

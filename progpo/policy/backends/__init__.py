@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from progpo.artifacts import folder_of
+from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import load_policy, load_reader
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ def open_backend(policy: Path, settings: "SamplingSettings", temperature: float,
         dtype = compute_dtype(settings.precision) if compute_device().type != "cpu" else torch.float32
         return OwnSampler(load_policy(policy, strict, dtype), temperature, settings.precision)
     reader = load_reader(policy, strict)
+    if reader.settings.constrained:
+        raise ProgpoError(
+            f"backend: {settings.backend}: the policy in {folder_of(policy)} is constrained to the admissible actions, "
+            "which the project's own sampler alone can do; set `backend: progpo`"
+        )
     if settings.backend == "vllm":
         from progpo.policy.backends.vllm import Vllm
 

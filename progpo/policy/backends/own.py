@@ -1,10 +1,12 @@
 """The project's own sampler as a backend: all live episodes advance together, a token at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from progpo.policy.backends.base import Answer, Backend, Turn
 from progpo.policy.checkpoint import Policy
+from progpo.policy.choices import continuations, narrowed
 from progpo.policy.precision import compute_device, compute_dtype
 from progpo.policy.sampler import Sampler
 from progpo.seeds import stream
@@ -54,13 +56,12 @@ class OwnSampler(Backend):
 
     def answers(self) -> list[Answer]:
         logits = self._sampler.logits([row.unread for row in self._rows])
-        tokens, logprobs = self._sampler.choose(logits, [row.draw() for row in self._rows])
+        allowed = [row.allowed() for row in self._rows] if self.renderer.constrained else None
+        tokens, logprobs = self._sampler.choose(logits, [row.draw() for row in self._rows], allowed)
         done: list[Answer] = []
         # The last row first: those that leave are replaced by the last, which then was looked at.
         for row, token, logprob in zip(reversed(self._rows), reversed(tokens), reversed(logprobs), strict=True):
-            row.response.append(token)
-            row.logprobs.append(logprob)
-            row.unread = [token]
+            row.add(token, logprob)
             if token in self.renderer.end_ids or len(row.response) == self.renderer.response_limit:
                 done.append(Answer(row.turn, row.response, row.logprobs))
         return done
@@ -84,6 +85,7 @@ class _Row:
     unread: list[int] = field(default_factory=list)
     response: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    choices: Sequence[Sequence[int]] = ()
 
     def __post_init__(self) -> None:
         self._random = stream("sample", *self.turn.key)
@@ -91,6 +93,18 @@ class _Row:
 
     def begin(self, turn: Turn, unread: list[int]) -> None:
         self.turn, self.unread, self.response, self.logprobs = turn, unread, [], []
+        self.choices = turn.choices or ()
+
+    def allowed(self) -> list[int]:
+        """Return the tokens that may come next, of a constrained policy."""
+        return continuations(self.choices, len(self.response))
+
+    def add(self, token: int, logprob: float) -> None:
+        """Take the token that was sampled."""
+        self.choices = narrowed(self.choices, len(self.response), token)
+        self.response.append(token)
+        self.logprobs.append(logprob)
+        self.unread = [token]
 
     def draw(self) -> float:
         """Return the next number of the trajectory's random stream."""

@@ -11,6 +11,7 @@ from transformers import CohereConfig, CohereForCausalLM, LlamaConfig, LlamaForC
 
 from progpo.errors import ProgpoError
 from progpo.policy import logprobs as module
+from progpo.policy.choices import Allowed
 from progpo.policy.logprobs import check_model, logprobs, pack, total_loss
 from progpo.policy.team import checkpoint_layers
 
@@ -38,24 +39,39 @@ def data() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return tokens, [np.array([1, 2, 8]), np.arange(5, 20), np.array([3])]
 
 
-def plain(model: Any, tokens: list[np.ndarray], positions: list[np.ndarray], temperature: float) -> Any:
-    """Log-probabilities and entropies from full logits."""
+def plain(
+    model: Any, tokens: list[np.ndarray], positions: list[np.ndarray], temperature: float, allowed: Any = None
+) -> Any:
+    """Log-probabilities and entropies from full logits, over the tokens that are allowed at each place."""
     found, entropies = [], []
-    for ids, places in zip(tokens, positions, strict=True):
-        ids = torch.from_numpy(ids).long()
-        every = F.log_softmax(model(input_ids=ids[None]).logits[0].float() / temperature, -1)
-        found.append(every[places - 1].gather(1, ids[places, None])[:, 0])
-        entropies.append(-(every.exp() * every).sum(-1)[places - 1])
-    return torch.cat(found), torch.cat(entropies)
+    for number, (ids, places) in enumerate(zip(tokens, positions, strict=True)):
+        logits = model(input_ids=torch.from_numpy(ids).long()[None]).logits[0].float() / temperature
+        for index, place in enumerate(places):
+            among = allowed[number][index] if allowed else list(range(SIZES["vocab_size"]))
+            every = F.log_softmax(logits[place - 1, among], -1)
+            found.append(every[among.index(ids[place])])
+            entropies.append(-(every.exp() * every).sum())
+    return torch.stack(found), torch.stack(entropies)
+
+
+def some_allowed(tokens: list[np.ndarray], positions: list[np.ndarray]) -> list[list[list[int]]]:
+    """The token of each place and up to ten others; at times it stands alone."""
+    rng = np.random.default_rng(5)
+    return [
+        [sorted({int(ids[place]), *rng.integers(61, size=rng.integers(11)).tolist()}) for place in places]
+        for ids, places in zip(tokens, positions, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
 @pytest.mark.parametrize("chunk", [61 * 4, 1 << 19])
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("constrained", [False, True])
 def test_losses_and_gradients_are_those_of_full_logits(
     kind: str,
     chunk: int,
     temperature: float,
+    constrained: bool,
     data: tuple[list[np.ndarray], list[np.ndarray]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -63,7 +79,14 @@ def test_losses_and_gradients_are_those_of_full_logits(
     monkeypatch.setattr(module, "CHUNK_ROWS", 4)
     model = make_model(kind)
     tokens, positions = data
-    batch = pack(tokens, positions)
+    allowed = some_allowed(tokens, positions) if constrained else None
+    batch = pack(
+        tokens,
+        positions,
+        allowed=[Allowed(np.concatenate(sets).astype(np.int32), np.array(list(map(len, sets)))) for sets in allowed]
+        if allowed
+        else (),
+    )
     slopes = torch.randn(len(batch.targets))
     seen = []
 
@@ -76,7 +99,7 @@ def test_losses_and_gradients_are_those_of_full_logits(
     ours = {name: item.grad.clone() for name, item in model.named_parameters()}
 
     model.zero_grad()
-    expected, entropies = plain(model, tokens, positions, temperature)
+    expected, entropies = plain(model, tokens, positions, temperature, allowed)
     (torch.sin(expected) * slopes).sum().backward()
     torch.testing.assert_close(loss, (torch.sin(expected) * slopes).sum(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(torch.cat(seen), entropies, rtol=1e-5, atol=1e-5)

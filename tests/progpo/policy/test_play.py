@@ -117,7 +117,7 @@ def test_contexts_are_the_renderer_s(make_policy, tasks, init, layout, restate):
 def script(monkeypatch, policy: Policy, responses: list[list[int]]) -> None:
     """Have these tokens sampled instead."""
     said = iter(list(chain(*responses)))
-    monkeypatch.setattr(Sampler, "choose", lambda self, logits, uniforms: ([next(said)], [-1.0]))
+    monkeypatch.setattr(Sampler, "choose", lambda self, logits, uniforms, allowed: ([next(said)], [-1.0]))
 
 
 def test_outcomes_and_validity_are_recorded(make_policy, tasks, monkeypatch):

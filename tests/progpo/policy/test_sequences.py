@@ -60,6 +60,25 @@ def test_only_what_leads_to_an_advantage_is_live() -> None:
     assert last.logprobs.tolist() == pytest.approx([-0.5])
 
 
+def test_a_constrained_policy_s_places_know_what_might_have_stood_there() -> None:
+    names = [["a", "b"], ["c"], ["d"], ["e"], ["f", "g"]]
+    said = {"a": (3, 4), "b": (3, 5), "c": (6,), "d": (7,), "e": (11,), "f": (13, 14), "g": (15,)}
+    shards, advantages = tables(ROWS)
+    shards = shards.append_column("admissible", pa.array(names))
+
+    def choices(admissible: list[str]) -> list[tuple[int, ...]]:
+        return [said[name] for name in admissible]
+
+    sequences, _ = make_sequences(shards.take([3, 1, 4, 0, 2]), advantages, "append", choices)
+    assert sequences[0].allowed.tokens.tolist() == [3, 4, 5, 6]
+    assert sequences[0].allowed.counts.tolist() == [1, 2, 1]
+    assert sequences[2].allowed.tokens.tolist() == [11, 13, 15, 14]
+    assert sequences[2].live().allowed.tokens.tolist() == [11]
+    said["c"] = (16,)
+    with pytest.raises(ProgpoError, match="group 0, trajectory 0, step 1: its response is none of the admissible"):
+        make_sequences(shards, advantages, "append", choices)
+
+
 def test_a_missing_surplus_or_double_advantage_is_refused() -> None:
     shards, advantages = tables(ROWS)
     with pytest.raises(ProgpoError, match="group 2, trajectory 0, step 1: no advantage for it"):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,25 @@ def test_update_makes_a_policy_and_metrics(first: Iteration, warm: Path, tmp_pat
     assert metrics["optimizer_steps"] == 2
     assert metrics["kl"] >= 0
     assert metrics["signal"] is True
+
+
+@pytest.mark.parametrize("old_logprobs", ["rollout", "recompute"])
+def test_a_constrained_policy_learns_from_what_it_could_say(
+    warm: Path, tasks: list[Task], tmp_path: Path, old_logprobs: str
+) -> None:
+    policy = load_policy(warm)
+    (tmp_path / "given").mkdir()
+    save_files(replace(policy, settings=policy.settings.model_copy(update={"constrained": True})), tmp_path / "given")
+    write_manifest(tmp_path / "given", "warmup", {}, files=list((tmp_path / "given").iterdir()))
+    item = roll_out(
+        tmp_path / "given", tasks, tmp_path / "rolled", 1, AdvantageSettings(base="gigpo", normalise="mean")
+    )
+    settings = SETTINGS.model_copy(update={"old_logprobs": old_logprobs})
+    metrics = run(item, tmp_path / "given", tmp_path, settings=settings)
+    assert metrics["signal"] is True
+    assert metrics["logprob_difference"] < 1e-4
+    # Among a handful of actions there is little to be uncertain about, of a vocabulary of a hundred tokens.
+    assert 0 < metrics["entropy"] < 1
 
 
 def test_alarms_are_written_and_printed(
