@@ -90,7 +90,7 @@ class CorridorExpert:
     """Walks to the end and back until it sees the coin; varied, it looks around at times."""
 
     def __init__(self, rng: np.random.Generator, search: envs.Search = "best") -> None:
-        self.rng, self.vary = rng, search == "varied"
+        self.rng, self.search = rng, search
 
     def reset(self, observation: str, info: Mapping[str, Any]) -> None:
         goal = re.search(r"to room (\d+)\.$", observation)
@@ -102,7 +102,7 @@ class CorridorExpert:
         for command in commands:
             if command.startswith("take") or command == f"put coin 1 in room {self.goal}":
                 return command
-        if self.vary and self.rng.random() < 0.2:
+        if self.search == "varied" and self.rng.random() < 0.2:
             return "look"
         there = sorted(int(command.split()[-1]) for command in commands if command.startswith("go to"))
         held = next((command for command in commands if command.startswith("put")), None)

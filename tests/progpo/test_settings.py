@@ -32,6 +32,12 @@ STAGES = (
 )
 
 
+def test_corrections_search_as_the_clean_demonstration() -> None:
+    for search, told in (("varied", "best"), ("plain", "plain")):
+        config = {**MINIMAL, "corrections": {}, "demonstrations": {"search": search}}
+        assert json.loads(load_experiment(config).stage("correct"))["search"] == told
+
+
 @pytest.mark.parametrize("config", sorted(ROOT.glob("config/*.yaml")), ids=lambda path: path.name)
 def test_shipped_configs_are_valid(config: Path) -> None:
     experiment = load_experiment(config)

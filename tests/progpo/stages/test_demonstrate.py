@@ -135,6 +135,25 @@ def test_demonstrations_may_be_longer_than_episodes(folder: Path) -> None:
     assert longest("as-episodes", None) <= 7 < longest("longer", 60)
 
 
+@pytest.mark.parametrize(
+    ("search", "told"), [("varied", ["best", "varied", "varied"]), ("plain", ["plain", "plain", "plain"])]
+)
+def test_the_expert_searches_as_it_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, search: str, told: list[str]
+) -> None:
+    seen = []
+
+    class Noted(corridor.CorridorExpert):
+        def __init__(self, rng: np.random.Generator, search: str) -> None:
+            super().__init__(rng, search)
+            seen.append(search)
+
+    monkeypatch.setattr(corridor, "CorridorExpert", Noted)
+    shown(folder, "noted", settings(variants=3, search=search))
+    assert seen[:3] == told
+    assert len(seen) % 3 == 0
+
+
 def test_tells_the_expert_what_was_executed(tasks: list[Task]) -> None:
     told = []
 
