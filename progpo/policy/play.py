@@ -263,8 +263,8 @@ class _Player:
         self.turn = Turn(self.key, self.turn.step + 1, prompt, shared, self._choices())
         return len(prompt) <= self.renderer.context_limit
 
-    def _choices(self) -> Sequence[Sequence[int]] | None:
-        return self.renderer.choices(listed_commands(self._info)) if self.renderer.constrained else None
+    def _choices(self) -> Sequence[Sequence[int]]:
+        return self.renderer.choices(listed_commands(self._info)) if self.renderer.constrained else ()
 
 
 def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:

@@ -22,6 +22,9 @@ COLUMNS = ("context_tokens", "response_tokens", "response_logprobs")
 #: And where the policy is constrained.
 CHOICES = "admissible"
 
+#: The responses to choose from, by the admissible actions.
+Choices = Callable[[Sequence[str]], Sequence[tuple[int, ...]]]
+
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
@@ -63,7 +66,7 @@ def make_sequences(
     shards: pa.Table,
     advantages: pa.Table,
     layout: str,
-    choices: Callable[[Sequence[str]], Sequence[Sequence[int]]] | None = None,
+    choices: Choices | None = None,
 ) -> tuple[list[TokenSequence], int]:
     """Make the sequences of an iteration, sorted by trajectory and step.
 
@@ -71,8 +74,7 @@ def make_sequences(
         shards: rows of all shards, in any order, with the keys and `COLUMNS`.
         advantages: rows with the keys and `advantage`, in any order.
         layout: "append" or "window".
-        choices: of a constrained policy: the responses to choose from, by the admissible actions; the shards then
-            have the column `CHOICES` too.
+        choices: of a constrained policy; the shards then have the column `CHOICES` too.
 
     Returns:
         The sequences, those without a sampled token left out; the number of trajectories.
@@ -210,15 +212,13 @@ def _join(
     )
 
 
-def _allowed(
-    shards: pa.Table, rows: range, responses: _Lists, choices: Callable[[Sequence[str]], Sequence[Sequence[int]]]
-) -> Allowed:
+def _allowed(shards: pa.Table, rows: range, responses: _Lists, choices: Choices) -> Allowed:
     """Return what might have stood at the places of the steps' responses."""
     parts = []
     for row in rows:
         response = responses[row].tolist()
         among = choices(shards[CHOICES][row].as_py() or ())
-        if response and tuple(response) not in map(tuple, among):
+        if response and tuple(response) not in among:
             raise ProgpoError(
                 f"{_name(shards, row)}: its response is none of the admissible actions, and the policy is constrained; "
                 "roll out with this policy anew"

@@ -20,14 +20,14 @@ class Turn:
         step: of the trajectory, from 0.
         prompt: all tokens that the response follows. The list belongs to the episode, and grows once it is answered.
         shared: how many of them begin the prompt, followed by the response, of the episode's turn before.
-        choices: the responses among which the answer is (`policy.constrained`); None: any.
+        choices: the responses among which the answer is (`policy.constrained`); empty: any may be.
     """
 
     key: tuple[int, int, int, int]
     step: int
     prompt: list[int]
     shared: int = 0
-    choices: Sequence[Sequence[int]] | None = None
+    choices: Sequence[Sequence[int]] = ()
 
     @property
     def seed(self) -> int:

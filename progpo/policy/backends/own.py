@@ -93,7 +93,7 @@ class _Row:
 
     def begin(self, turn: Turn, unread: list[int]) -> None:
         self.turn, self.unread, self.response, self.logprobs = turn, unread, [], []
-        self.choices = turn.choices or ()
+        self.choices = turn.choices
 
     def allowed(self) -> list[int]:
         """Return the tokens that may come next, of a constrained policy."""
