@@ -40,6 +40,19 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise in recall, in an environment's own words: which action does each of several tasks ask for here?
+
+    Attributes:
+        observation: what is seen.
+        questions: pairs: a task, as it follows on an observation, and how the action begins that it asks for.
+    """
+
+    observation: str
+    questions: tuple[tuple[str, str], ...]
+
+
 def was_valid(action: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether an action was allowed, by the `info` before and after it."""
     return bool(after["valid"]) if "valid" in after else action in before["admissible_commands"]

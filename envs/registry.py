@@ -23,6 +23,9 @@ class Entry:
             raises EnvironmentDataError that says what is missing and how to get it.
         augment: `augment(texts: list[str], rng) -> list[str]`: the texts of one trajectory under a random renaming
             that keeps it true to the environment, or None where there is none.
+        exercises: `exercises(episodes: Iterable[Sequence[str]]) -> Callable[[rng], Exercise]`: from the observations of
+            each demonstration, what draws exercises in recall; raises EnvironmentDataError where they show too little.
+            None where there are none.
         free_text: whether there are actions besides the admissible commands, such as what one may search for.
     """
 
@@ -34,6 +37,7 @@ class Entry:
     expert: str
     preflight: str | None = None
     augment: str | None = None
+    exercises: str | None = None
     free_text: bool = False
 
     def load(self, attribute: str) -> Any:
@@ -75,6 +79,7 @@ register(
         expert="envs.alfworld.expert:SearchingExpert",
         preflight="envs.alfworld.tasks:preflight",
         augment="envs.alfworld.augment:renumber",
+        exercises="envs.alfworld.exercises:Glances",
     )
 )
 

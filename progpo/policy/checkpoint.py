@@ -108,6 +108,9 @@ def create_scratch(settings: PolicySettings, texts: Iterable[str], seed: int) ->
         model = Qwen2ForCausalLM(config).eval()
         if settings.embeddings == "composed":
             compose(model.get_input_embeddings().weight, tokenizer.get_vocab())
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(settings.embedding_scale)
+            model.model.norm.weight.div_(settings.embedding_scale)
     _quiet()
     return Policy(model, tokenizer, settings)
 

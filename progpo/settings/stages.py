@@ -85,6 +85,8 @@ class PolicySettings(Settings):
             sampling mostly reads, four times smaller than four.
         embeddings: how those of the Qwen2 made from scratch begin: each "independent", or those of numbered things
             ("cabinet 6") "composed" of their name's and their number's (see `progpo.policy.composition`).
+        embedding_scale: how many times as wide as its other weights they begin; the last norm's gain begins as much
+            lower, so that logits do not. Wider ones are not drowned by what the first layers add to them.
         restate: what the task begins with in the first observation ("Your task is to:"). From there to the end of the
             line, it is told again at the end of each later context (append layout only; a window's prompt tells the
             task anyway); null: it is told once.
@@ -105,6 +107,7 @@ class PolicySettings(Settings):
     kv_heads: Count = 1
     intermediate_size: Count = 384
     embeddings: Literal["independent", "composed"] = "independent"
+    embedding_scale: Positive = 1.0
     restate: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
@@ -167,12 +170,14 @@ class RecallSettings(Settings):
     """Exercises in associative recall before the first demonstration (see `progpo.policy.recall`).
 
     Attributes:
-        tokens: of the exercises, beside the warm-up's own.
+        tokens: of bare exercises, beside the warm-up's own.
+        told_tokens: of exercises in the environment's own sentences, which follow; 0 where it has none.
         batch_tokens: tokens an optimiser step.
         warmup_steps: of the learning rate, which then stays at its peak.
     """
 
     tokens: Count = 120_000
+    told_tokens: Annotated[int, Field(ge=0)] = 250_000
     batch_tokens: Count = 512
     warmup_steps: Annotated[int, Field(ge=0)] = 30
 

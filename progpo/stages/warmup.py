@@ -33,11 +33,12 @@ from progpo.policy.checkpoint import (
 from progpo.processes import place
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
-from progpo.settings.stages import PolicySettings, WarmupSettings
+from progpo.settings.stages import PolicySettings
 from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.records import Trajectory
 
 if TYPE_CHECKING:
+    from progpo.policy.rendering import Renderer
     from progpo.policy.warmup import Warmup
 
 #: What a demonstration is read for.
@@ -119,7 +120,7 @@ def run(
         shape = f"{size} parameters, vocabulary {policy.model.config.vocab_size}, {dtype}"
         print(f"warmup: {len(shown)} demonstrations, {shape}", file=sys.stderr)
     if settings.warmup.recall and not warmup.done:
-        progress.recall = _exercise(policy, settings.warmup, seed)
+        progress.recall = _exercise(policy, renderer, shown, settings, seed)
         # A new optimiser: its moments would be those of the exercises.
         warmup = Warmup(policy.model, lessons, settings.warmup)
     warmup.train(lambda: progress.save(warmup))
@@ -150,17 +151,37 @@ def run(
     )
 
 
-def _exercise(policy: Policy, settings: WarmupSettings, seed: int) -> dict[str, float | int]:
-    """Train a new policy on exercises in recall; return what was done, and the loss of the last answers."""
-    from progpo.policy.recall import Exercises
+def _exercise(
+    policy: Policy, renderer: "Renderer", shown: Sequence[Trajectory], settings: WarmupStage, seed: int
+) -> dict[str, dict[str, float | int]]:
+    """Train a new policy on exercises in recall; return for each kind what was done, and the loss of the last answers.
+
+    Raises:
+        ProgpoError: too few things to make them of.
+    """
+    from progpo.policy.recall import Bare, Exercises, Told
     from progpo.policy.warmup import Warmup
 
-    exercises = Exercises(policy.tokenizer.get_vocab(), seed)
-    constant = {"min_learning_rate_ratio": 1.0, **settings.recall.model_dump()}
-    warmup = Warmup(policy.model, exercises, settings.model_copy(update=constant), label="recall")
-    warmup.train()
-    last = fmean(point["action_loss"] for point in warmup.curve[-RECALL_POINTS:])
-    return {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
+    recall = settings.warmup.recall
+    exercises: list[tuple[str, Exercises, int]] = [("bare", Bare(policy.tokenizer.get_vocab(), seed), recall.tokens)]
+    if recall.told_tokens:
+        drawn = envs.entry(settings.environment).load("exercises")
+        if drawn is None:
+            raise ProgpoError(
+                f"warmup.recall.told_tokens: environment {settings.environment!r} has no exercises in its own "
+                "sentences; set it to 0"
+            )
+        episodes = ([*(step.observation for step in item.steps), item.steps[-1].next_observation] for item in shown)
+        exercises.append(("told", Told(drawn(episodes), renderer, seed), recall.told_tokens))
+    found = {}
+    for name, source, tokens in exercises:
+        pace = {"batch_tokens": recall.batch_tokens, "warmup_steps": recall.warmup_steps}
+        changes = {"min_learning_rate_ratio": 1.0, "tokens": tokens, **pace}
+        warmup = Warmup(policy.model, source, settings.warmup.model_copy(update=changes), label=f"recall, {name}")
+        warmup.train()
+        last = fmean(point["action_loss"] for point in warmup.curve[-RECALL_POINTS:])
+        found[name] = {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
+    return found
 
 
 def _read(demonstrations: Sequence[Path], policy: PolicySettings, strict: bool) -> list[Trajectory]:
@@ -213,7 +234,7 @@ class _Progress:
         recall: what the exercises came to, if there were any.
     """
 
-    recall: dict[str, float | int] | None = None
+    recall: dict[str, dict[str, float | int]] | None = None
 
     def __init__(self, folder: Path, key: str) -> None:
         self._folder = folder.with_name(folder.name + ".progress")

@@ -49,3 +49,20 @@ def test_only_numbered_things_begin_otherwise() -> None:
             assert torch.equal(item, composed.model.get_parameter(name))
     again = create_scratch(PolicySettings(**sizes, embeddings="composed"), TEXTS, seed=0)
     assert torch.equal(again.model.get_input_embeddings().weight, right)
+
+
+def test_wide_embeddings_give_the_same_first_logits() -> None:
+    sizes = {"hidden_size": 32, "layers": 1, "heads": 2, "intermediate_size": 32, "embeddings": "composed"}
+    plain, wide = (
+        create_scratch(PolicySettings(**sizes, embedding_scale=scale), TEXTS, seed=0).model for scale in (1, 4)
+    )
+    for name, item in plain.named_parameters():
+        factor = {"model.embed_tokens.weight": 4, "model.norm.weight": 0.25}.get(name, 1)
+        assert torch.equal(wide.get_parameter(name), item * factor)
+    # Without the layers, which add less to them: the same up to rounding.
+    tokens = torch.arange(8)
+    left, right = (
+        item.model.norm(item.get_input_embeddings()(tokens)) @ item.get_output_embeddings().weight.T
+        for item in (plain, wide)
+    )
+    torch.testing.assert_close(left, right, atol=1e-4, rtol=1e-3)

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ import numpy as np
 import pytest
 import torch
 
-from envs import Task
+from envs import Exercise, Task, entry, registry
 from progpo.artifacts import check, damage
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import load_policy
 from progpo.settings.experiment import DemonstrateStage, WarmupStage
 from progpo.stages.demonstrate import demonstrate
 from progpo.stages.warmup import run
+from progpo.trajectories.read import read_shard, to_trajectories
 from progpo.trajectories.schema import Metadata
 from progpo.trajectories.write import write_shard
 
@@ -169,7 +171,7 @@ def test_exercises_come_first_and_once(
 ) -> None:
     from progpo.policy import recall
 
-    told = settings(recall={"tokens": 900, "batch_tokens": 300})
+    told = settings(recall={"tokens": 900, "told_tokens": 0, "batch_tokens": 300})
     with pytest.raises(ProgpoError, match=r"warmup\.recall: the vocabulary holds 2 kinds"):
         run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
     assert not list(tmp_path.iterdir())
@@ -179,7 +181,8 @@ def test_exercises_come_first_and_once(
     run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
     whole = contents(tmp_path)
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert 900 <= metrics["recall"]["tokens"] < 1200
+    assert metrics["recall"].keys() == {"bare"}
+    assert 900 <= metrics["recall"]["bare"]["tokens"] < 1200
     assert metrics["tokens"] == json.loads((finished / "metrics.json").read_text())["tokens"]
     assert whole["policy/model.safetensors"] != contents(finished)["policy/model.safetensors"]
 
@@ -188,6 +191,37 @@ def test_exercises_come_first_and_once(
         run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
     run(told, [demonstrations], 1, again / "policy", again / "metrics.json")
     assert contents(again) == whole
+
+
+def test_exercises_in_sentences_follow_where_the_environment_has_some(
+    finished: Path, demonstrations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from progpo.policy import recall
+
+    monkeypatch.setattr(recall, "LEAST_LISTED", 1)
+    monkeypatch.setattr(recall, "MOST_LISTED", 1)
+    told = settings(recall={"tokens": 900, "told_tokens": 600, "batch_tokens": 300})
+    with pytest.raises(ProgpoError, match=r"told_tokens: environment 'corridor' has no exercises in its own sentences"):
+        run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
+    assert not list(tmp_path.iterdir())
+
+    handed: list[list[str]] = []
+
+    def exercises(episodes: Iterable[list[str]]) -> Callable[[np.random.Generator], Exercise]:
+        handed.extend(episodes)
+        return lambda rng: Exercise(handed[0][0], (("", "left"), (" again", "right")))
+
+    monkeypatch.setattr(corridor, "exercises", exercises, raising=False)
+    changed = replace(entry("corridor"), exercises="corridor:exercises")
+    monkeypatch.setattr("envs.registry._entries", {**registry._entries, "corridor": changed})
+    run(told, [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
+    found = json.loads((tmp_path / "metrics.json").read_text())["recall"]
+    assert list(found) == ["bare", "told"]
+    assert 600 <= found["told"]["tokens"] < 900
+    shown = to_trajectories(read_shard(demonstrations)[0])
+    last = [item.steps[-1].next_observation for item in shown]
+    assert [episode[:-1] for episode in handed] == [[step.observation for step in item.steps] for item in shown]
+    assert [episode[-1] for episode in handed] == last
 
 
 def test_pretrained_policy_is_warmed_up(pretrained: Path, demonstrations: Path, tmp_path: Path) -> None:
