@@ -1,6 +1,7 @@
 """What a player of ALFWorld knows, from the texts alone."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from envs.alfworld.likely_places import DOORS
@@ -23,6 +24,12 @@ _UNDOES = {"heat": "cool", "cool": "heat"}
 def kind(name: str) -> str:
     """Return the kind of a numbered thing: "mug" of "mug 2"."""
     return name.rpartition(" ")[0]
+
+
+def shown(observation: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each receptacle that an observation looks into, and what lies in or on it."""
+    for surface, inside, listed in _SEEN.findall(observation):
+        yield surface or inside, _NAMES.findall(listed)
 
 
 @dataclass
@@ -96,11 +103,10 @@ class Beliefs:
         if facing := _FACING.search(observation):
             for name in _NAMES.findall(facing[1]):
                 self.set_here(name)
-        for surface, inside, listed in _SEEN.findall(observation):
-            name = surface or inside
+        for name, things in shown(observation):
             self.set_here(name)
             self.opened[name] = True
-            self.contents[name] = _NAMES.findall(listed)
+            self.contents[name] = things
         for closed in _SHUT.findall(observation):
             name = closed[0] or closed[1]
             self.set_here(name)

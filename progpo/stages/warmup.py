@@ -174,10 +174,10 @@ def _exercise(
         episodes = ([*(step.observation for step in item.steps), item.steps[-1].next_observation] for item in shown)
         exercises.append(("told", Told(drawn(episodes), renderer, seed), recall.told_tokens))
     found = {}
+    constant = {"min_learning_rate_ratio": 1.0, **recall.model_dump(exclude={"told_tokens"})}
     for name, source, tokens in exercises:
-        pace = {"batch_tokens": recall.batch_tokens, "warmup_steps": recall.warmup_steps}
-        changes = {"min_learning_rate_ratio": 1.0, "tokens": tokens, **pace}
-        warmup = Warmup(policy.model, source, settings.warmup.model_copy(update=changes), label=f"recall, {name}")
+        changed = settings.warmup.model_copy(update={**constant, "tokens": tokens})
+        warmup = Warmup(policy.model, source, changed, label=f"recall, {name}")
         warmup.train()
         last = fmean(point["action_loss"] for point in warmup.curve[-RECALL_POINTS:])
         found[name] = {"tokens": warmup.done, "optimizer_steps": warmup.optimisation.steps, "loss": last}
