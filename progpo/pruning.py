@@ -9,7 +9,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from progpo.artifacts import FOLDER_MANIFEST, PRUNED, SUFFIX, matches, pruned, pruned_path, read_manifest, write_json
+from progpo.artifacts import (
+    FOLDER_MANIFEST,
+    PRUNED,
+    SUFFIX,
+    clean_partial,
+    matches,
+    pruned,
+    pruned_path,
+    read_manifest,
+    write_json,
+)
 from progpo.settings.keep import KeepSettings
 
 #: The optimiser's state beside a policy, by pattern: only the next update reads it.
@@ -54,7 +64,8 @@ class Removal:
         return {name: file.stat().st_size for name, file in files.items() if file.is_file()}
 
     def apply(self) -> int:
-        """Remove the files; return how many bytes that freed."""
+        """Remove the files, and what a killed removal left; return how many bytes that freed."""
+        clean_partial(pruned_path(self.artifact))
         sizes = self.sizes()
         noted = pruned(self.artifact)
         new = {name: {"bytes": size, "why": self.why[name]} for name, size in sizes.items() if name not in noted}

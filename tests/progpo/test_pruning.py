@@ -1,5 +1,6 @@
 """What is removed of an arm, and what stays readable."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,24 @@ def test_what_was_removed_is_refused_with_the_remedy(arm: Path) -> None:
     artifacts.check_file(third.parent.parent / "update.json", third)
     with pytest.raises(ProgpoError, match=r"shard-00\.parquet: was removed by `keep` \(rollouts: 0\)"):
         artifacts.check(arm / "iteration-003" / "shard-00.parquet")
+
+
+def test_a_removal_that_was_killed_while_it_noted_leaves_nothing(arm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = KeepSettings(policies=1)
+
+    def killed(source: Path, target: Path) -> None:
+        os._exit(9)
+
+    # A process of its own, since an exception would tidy up.
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(os, "replace", killed)
+        remove(arm, keep)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert list(arm.rglob("*.partial"))
+    assert remove(arm, keep) == 3 * 3_000_000
+    assert not list(arm.rglob("*.partial"))
 
 
 def test_damage_is_still_damage(arm: Path) -> None:
