@@ -92,7 +92,7 @@ class WarmupStage(Settings):
 
     @model_validator(mode="after")
     def _coherent(self) -> "WarmupStage":
-        _check_warmup(self.policy, self.warmup)
+        _check_warmup(self.environment, self.policy, self.warmup)
         return self
 
 
@@ -174,11 +174,15 @@ def validated_iterations(iterations: int, every: int | None) -> list[int]:
     return sorted({*range(every, iterations + 1, every), iterations})
 
 
-def _check_warmup(policy: PolicySettings, warmup: WarmupSettings) -> None:
+def _check_warmup(environment: str, policy: PolicySettings, warmup: WarmupSettings) -> None:
     if not warmup.tokens and policy.init == "scratch":
         raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
     if warmup.recall and policy.init == "pretrained":
         raise ValueError("warmup.recall: for `init: scratch`; a pretrained policy knows how to recall")
+    if warmup.recall and warmup.recall.told_tokens and envs.entry(environment).exercises is None:
+        raise ValueError(
+            f"warmup.recall.told_tokens: environment {environment!r} has no exercises in its own sentences; set it to 0"
+        )
     if warmup.lora and policy.init == "scratch":
         raise ValueError("warmup.lora: a policy made from scratch must be trained whole; use `init: pretrained`")
 
@@ -236,7 +240,7 @@ class Experiment(Settings):
         for reserved in RESERVED:
             if reserved in self.arms:
                 raise ValueError(f"arms: {reserved!r} is a name the pipeline uses itself")
-        _check_warmup(self.policy, self.warmup)
+        _check_warmup(self.environment.name, self.policy, self.warmup)
         if self.corrections and (not self.warmup.tokens or self.warmup.lora or self.warmup.strategy == "fsdp"):
             raise ValueError(
                 "corrections: they follow a warm-up (`warmup.tokens` above 0) that trains whole matrices: not with "

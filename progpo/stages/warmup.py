@@ -166,11 +166,6 @@ def _exercise(
     exercises: list[tuple[str, Exercises, int]] = [("bare", Bare(policy.tokenizer.get_vocab(), seed), recall.tokens)]
     if recall.told_tokens:
         drawn = envs.entry(settings.environment).load("exercises")
-        if drawn is None:
-            raise ProgpoError(
-                f"warmup.recall.told_tokens: environment {settings.environment!r} has no exercises in its own "
-                "sentences; set it to 0"
-            )
         episodes = ([*(step.observation for step in item.steps), item.steps[-1].next_observation] for item in shown)
         exercises.append(("told", Told(drawn(episodes), renderer, seed), recall.told_tokens))
     found = {}
