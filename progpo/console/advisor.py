@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from progpo.policy.checkpoint import Policy
+from progpo.policy.choices import continuations, limited, narrowed
 from progpo.policy.rendering import make_renderer
 from progpo.policy.sampler import Sampler
 
@@ -64,6 +65,7 @@ class Advisor:
         self._context: list[int] = []
         self._observation = ""
         self._choice: list[int] = []
+        self._among: Sequence[Sequence[int]] = ()
 
     @property
     def full(self) -> bool:
@@ -91,13 +93,15 @@ class Advisor:
 
     def advise(self, admissible: Sequence[str]) -> Advice:
         """Return what the policy would do now; the context must not be full."""
+        if self._renderer.constrained:
+            self._among = self._renderer.choices(admissible, self._history, self._observation)
         draws = [tokens for tokens, _ in self._respond([None] * (DRAWS if self.temperature else 1))]
         self._choice = draws[0]
         parsed = [self._renderer.parse(tokens)[0] for tokens in draws]
         if self._thinks:
             found = {action: count / len(parsed) for action, count in Counter(parsed).items()}
         else:
-            listed = (tuple(self._renderer.response(action)) for action in admissible)
+            listed = self._among or (tuple(self._renderer.response(action)) for action in admissible)
             # What is longer than a response may be is never said.
             known = {tokens for tokens in listed if len(tokens) <= self._renderer.response_limit}
             found = {}
@@ -126,11 +130,14 @@ class Advisor:
         sampler = Sampler(self.policy.model, len(forced), limit, self.temperature, name=name)
         results: list[tuple[list[int], float]] = [([], 0.0) for _ in forced]
         live = list(range(len(forced)))
+        among = [self._among] * len(forced)
         for _ in live:
             sampler.cache.open()
         unread: list[Sequence[int]] = [self._context] * len(live)
         while live:
             logits = sampler.logits(unread)
+            if self._among:
+                logits = limited(logits, [continuations(among[index], len(results[index][0])) for index in live])
             drawn, _ = sampler.choose(logits, self.rng.random(len(live)))
             logprobs = torch.log_softmax(logits / (self.temperature or 1.0), -1)
             going: list[int] = []
@@ -138,6 +145,7 @@ class Advisor:
                 tokens, total = results[index]
                 given = forced[index]
                 token = drawn[row] if given is None else given[len(tokens)]
+                among[index] = narrowed(among[index], len(tokens), token)
                 tokens.append(token)
                 results[index] = (tokens, total + float(logprobs[row, token]))
                 over = token in self._renderer.end_ids or len(tokens) == self._renderer.response_limit

@@ -61,6 +61,12 @@ def narrowed(choices: Sequence[Sequence[int]], place: int, token: int) -> list[S
     return [choice for choice in choices if len(choice) > place and choice[place] == token]
 
 
+def limited(logits: Tensor, allowed: Sequence[Sequence[int]]) -> Tensor:
+    """Return logits (B, V) of which only each row's allowed tokens have a chance."""
+    rows = [row for row, tokens in enumerate(allowed) for _ in tokens]
+    return restricted(logits, rows, [token for tokens in allowed for token in tokens])
+
+
 def restricted(logits: Tensor, rows: Any, tokens: Any) -> Tensor:
     """Return logits (B, V) of which only those at (row, token) have a chance.
 

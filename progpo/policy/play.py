@@ -264,7 +264,9 @@ class _Player:
         return len(prompt) <= self.renderer.context_limit
 
     def _choices(self) -> Sequence[Sequence[int]]:
-        return self.renderer.choices(listed_commands(self._info)) if self.renderer.constrained else ()
+        if not self.renderer.constrained:
+            return ()
+        return self.renderer.choices(listed_commands(self._info), self._history, self._observation)
 
 
 def _shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:

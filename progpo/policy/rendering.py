@@ -21,6 +21,11 @@ History = Sequence[tuple[str, str]]
 REMEMBERED = 1 << 14
 
 
+def repeats(history: History, observation: str) -> set[str]:
+    """Return the actions that were taken on the very same observation before."""
+    return {action for before, action in history if before == observation}
+
+
 class Renderer(ABC):
     """How one policy reads and answers.
 
@@ -30,7 +35,8 @@ class Renderer(ABC):
         context_limit: the longest context that leaves room for a response.
         end_ids: tokens that end a response.
         lists_admissible: whether prompts list the admissible actions.
-        constrained: whether a response is one of the admissible actions.
+        constrained: whether a response is one of the admissible actions,
+        no_repeat: and one that was not yet taken on the same observation, where there is one.
     """
 
     end_ids: frozenset[int]
@@ -44,6 +50,7 @@ class Renderer(ABC):
         self.context_limit = settings.max_context_tokens - settings.response_limit
         self.lists_admissible = settings.lists_admissible
         self.constrained = settings.constrained
+        self.no_repeat = settings.no_repeat
         self._restate = settings.restate
         self._tokenizer = copy.deepcopy(policy.tokenizer.backend_tokenizer)
         self._tokenizer.no_padding()
@@ -99,22 +106,27 @@ class Renderer(ABC):
     def response(self, action: str) -> list[int]:
         """Return the tokens of a demonstrated response, its end included."""
 
-    def choices(self, admissible: Sequence[str]) -> list[tuple[int, ...]]:
+    def choices(self, admissible: Sequence[str], history: History, observation: str) -> list[tuple[int, ...]]:
         """Return the responses, each with its end, that a constrained policy may give.
 
         Actions that the tokenizer cannot write, or only in more tokens than a response has, are left out.
 
+        Args:
+            history: all (observation, action) so far.
+            observation: the present one.
+
         Raises:
             ProgpoError: none is left.
         """
-        found = [tokens for action in admissible if (tokens := self._utterance(action))]
-        if not found:
+        written = {action: tokens for action in admissible if (tokens := self._utterance(action))}
+        if not written:
             raise ProgpoError(
                 f"policy.constrained: none of the {len(admissible)} admissible actions can be written in "
                 f"{self.response_limit} tokens (policy.max_response_tokens) of this policy's vocabulary, such as "
                 f"{next(iter(admissible), 'none')!r}"
             )
-        return found
+        taken = repeats(history, observation) if self.no_repeat else set()
+        return [tokens for action, tokens in written.items() if action not in taken] or [*written.values()]
 
     def _utter(self, action: str) -> tuple[int, ...]:
         tokens = tuple(self.response(action))

@@ -17,7 +17,7 @@ from torch import Tensor
 from progpo.errors import ProgpoError
 from progpo.policy import packed
 from progpo.policy.cache import Chunks, RaggedCache
-from progpo.policy.choices import restricted
+from progpo.policy.choices import limited
 from progpo.policy.decoder import Decoder
 
 #: The name under which transformers knows our attention.
@@ -128,8 +128,7 @@ class Sampler:
             ProgpoError: logits that are not finite.
         """
         if allowed is not None:
-            rows = [row for row, tokens in enumerate(allowed) for _ in tokens]
-            logits = restricted(logits, rows, [token for tokens in allowed for token in tokens])
+            logits = limited(logits, allowed)
         logprobs = torch.log_softmax(logits / self.temperature if self.temperature else logits, -1)
         if self.temperature:
             cumulative = logprobs.double().exp_().cumsum_(-1)

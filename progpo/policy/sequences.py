@@ -20,10 +20,10 @@ from progpo.trajectories.schema import KEYS
 #: The columns of the shards that an update reads.
 COLUMNS = ("context_tokens", "response_tokens", "response_logprobs")
 #: And where the policy is constrained.
-CHOICES = "admissible"
+CHOICES = ("admissible", "observation", "action")
 
-#: The responses to choose from, by the admissible actions.
-Choices = Callable[[Sequence[str]], Sequence[tuple[int, ...]]]
+#: The responses to choose from, by the admissible actions, (observation, action) so far, and the observation.
+Choices = Callable[[Sequence[str], Sequence[tuple[str, str]], str], Sequence[tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def make_sequences(
         shards: rows of all shards, in any order, with the keys and `COLUMNS`.
         advantages: rows with the keys and `advantage`, in any order.
         layout: "append" or "window".
-        choices: of a constrained policy; the shards then have the column `CHOICES` too.
+        choices: of a constrained policy; the shards then have the columns `CHOICES` too.
 
     Returns:
         The sequences, those without a sampled token left out; the number of trajectories.
@@ -96,7 +96,7 @@ def make_sequences(
     for owner, (first, end) in enumerate(pairwise([0, *changes.tolist(), len(groups)])):
         pieces = [range(first, end)] if layout == "append" else [range(row, row + 1) for row in range(first, end)]
         for rows in pieces:
-            allowed = _allowed(shards, rows, responses, choices) if choices else None
+            allowed = _allowed(shards, first, rows, responses, choices) if choices else None
             sequence = _join(owner, rows, contexts, responses, logprobs, values, allowed)
             if sequence.positions.size and sequence.positions[0] == 0:
                 raise ProgpoError(
@@ -212,16 +212,22 @@ def _join(
     )
 
 
-def _allowed(shards: pa.Table, rows: range, responses: _Lists, choices: Choices) -> Allowed:
-    """Return what might have stood at the places of the steps' responses."""
+def _allowed(shards: pa.Table, first: int, rows: range, responses: _Lists, choices: Choices) -> Allowed:
+    """Return what might have stood at the places of the steps' responses.
+
+    Args:
+        first: row that their trajectory begins with.
+    """
+    steps = shards.select(CHOICES).slice(first, rows.stop - first).to_pylist()
+    taken = [(step["observation"], step["action"]) for step in steps]
     parts = []
     for row in rows:
-        response = responses[row].tolist()
-        among = choices(shards[CHOICES][row].as_py() or ())
+        response, step = responses[row].tolist(), steps[row - first]
+        among = choices(step["admissible"] or (), taken[: row - first], step["observation"])
         if response and tuple(response) not in among:
             raise ProgpoError(
-                f"{_name(shards, row)}: its response is none of the admissible actions, and the policy is constrained; "
-                "roll out with this policy anew"
+                f"{_name(shards, row)}: its response is none of the actions that the policy, which is constrained, "
+                "could choose from; roll out with this policy anew"
             )
         parts.append(Allowed.of(among, response))
     return Allowed.join(parts)

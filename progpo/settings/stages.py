@@ -77,6 +77,8 @@ class PolicySettings(Settings):
             no for plain.
         constrained: a response is one of the admissible actions and nothing else: what leads to none is left out at
             each token (constrained decoding), in sampling and in the update. With `response: plain` only.
+        no_repeat: of the admissible actions, those taken on the very same observation before in the episode are left
+            out, as long as others remain: what was done there did not help. For a constrained policy.
         max_context_tokens: longest context. An append episode that outgrows it is truncated; a window prompt drops
             its oldest steps first.
         max_response_tokens: longest response; null: 16 for plain, 512 for think_action.
@@ -99,6 +101,7 @@ class PolicySettings(Settings):
     response: Literal["plain", "think_action"] | None = None
     admissible: bool | None = None
     constrained: bool = False
+    no_repeat: bool = False
     max_context_tokens: Annotated[int, Field(ge=32)] = 2048
     max_response_tokens: Count | None = None
     hidden_size: Count = 128
@@ -124,6 +127,8 @@ class PolicySettings(Settings):
             raise ValueError("response: a policy made from scratch has no thoughts to tell; use `plain`")
         if self.constrained and self.resolved_response != "plain":
             raise ValueError("constrained: a response with thoughts is no admissible action; use `response: plain`")
+        if self.no_repeat and not self.constrained:
+            raise ValueError("no_repeat: only a constrained policy chooses among actions; set `constrained: true`")
         if self.restate and self.resolved_layout == "window":
             raise ValueError("restate: each prompt of the window layout tells the task; leave it out")
         if self.response_limit >= self.max_context_tokens:

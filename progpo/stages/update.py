@@ -138,7 +138,7 @@ def _read(
     from progpo.policy.sequences import CHOICES, COLUMNS, make_sequences
 
     constrained = policy.settings.constrained
-    table, every = read_shards(shards, (*COLUMNS, CHOICES) if constrained else COLUMNS, strict=strict)
+    table, every = read_shards(shards, (*COLUMNS, *CHOICES) if constrained else COLUMNS, strict=strict)
     metadata = next((item for item in every if item is not None), None)
     if metadata:
         if metadata.kind != "rollout":

@@ -66,6 +66,7 @@ def test_shipped_configs_are_valid(config: Path) -> None:
             {"policy": {"constrained": True, "init": "pretrained", "path": "x"}},
             ["policy", "constrained", "use `response: plain`"],
         ),
+        ({"policy": {"no_repeat": True}}, ["policy", "no_repeat", "set `constrained: true`"]),
         ({"policy": {"constrained": True}, "validation": {"backend": "vllm"}}, ["validation.backend", "only `progpo`"]),
         (
             {

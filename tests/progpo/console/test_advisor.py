@@ -1,6 +1,7 @@
 """What a policy would do, and how probably."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import corridor
@@ -22,6 +23,11 @@ def sampled(policy: Policy, task: Task, temperature: float) -> Trajectory:
     make = lambda: corridor.make(max_steps=4)  # noqa: E731
     (trajectory,) = sample(policy, [Episode(0, 0, task)], make, temperature=temperature, batch=1, seed=1, iteration=1)
     return trajectory
+
+
+def choosing(policy: Policy) -> Policy:
+    """Return the policy, constrained to actions that it has not tried."""
+    return replace(policy, settings=policy.settings.model_copy(update={"constrained": True, "no_repeat": True}))
 
 
 def test_probabilities_are_those_that_the_rollout_records(scratch: Policy, tasks: list[Task]) -> None:
@@ -57,14 +63,28 @@ def test_advice_lists_every_admissible_action_once_by_falling_probability(scratc
     assert advice.thought is None
 
 
-def test_a_greedy_policy_plays_as_in_an_evaluation(scratch: Policy, tasks: list[Task]) -> None:
+@pytest.mark.parametrize("constrained", [False, True])
+def test_a_greedy_policy_plays_as_in_an_evaluation(scratch: Policy, tasks: list[Task], constrained: bool) -> None:
     said: list[str] = []
+    scratch = choosing(scratch) if constrained else scratch
     game = Game(corridor.make(max_steps=4), tasks[0], advisor=Advisor(scratch, 0.0, np.random.default_rng(0)))
     score = play(game, lambda text="": said.append(text), lambda: pytest.fail("a policy plays: nobody is asked"))
     trajectory = sampled(scratch, tasks[0], 0.0)
     assert score == trajectory.score
     done = [text.split("\n")[0][2:].removesuffix("  (not admissible)") for text in said if text.startswith("> ")]
     assert done == [step.action for step in trajectory.steps]
+    assert all(step.valid for step in trajectory.steps) or not constrained
+
+
+def test_a_constrained_policy_s_probabilities_are_of_what_it_may_do(scratch: Policy, tasks: list[Task]) -> None:
+    advisor = Advisor(choosing(scratch), 1.0, np.random.default_rng(0))
+    admissible = ["go to room 2", "look", "take coin 1 from room 1"]
+    advisor.start("You are in room 1.", admissible)
+    for among in (admissible, ["go to room 2", "take coin 1 from room 1"]):
+        found = advisor.advise(admissible).candidates
+        assert sorted(candidate.action for candidate in found) == among
+        assert sum(candidate.probability for candidate in found) == pytest.approx(1)
+        advisor.follow("look", "You are in room 1.", admissible)
 
 
 def test_an_empty_line_takes_the_policy_s_choice(scratch: Policy, tasks: list[Task]) -> None:

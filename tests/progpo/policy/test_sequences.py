@@ -64,9 +64,13 @@ def test_a_constrained_policy_s_places_know_what_might_have_stood_there() -> Non
     names = [["a", "b"], ["c"], ["d"], ["e"], ["f", "g"]]
     said = {"a": (3, 4), "b": (3, 5), "c": (6,), "d": (7,), "e": (11,), "f": (13, 14), "g": (15,)}
     shards, advantages = tables(ROWS)
-    shards = shards.append_column("admissible", pa.array(names))
+    columns = {"admissible": names, "observation": list("vwxyz"), "action": ["a", "c", "d", "e", "f"]}
+    for name, values in columns.items():
+        shards = shards.append_column(name, pa.array(values))
+    asked = []
 
-    def choices(admissible: list[str]) -> list[tuple[int, ...]]:
+    def choices(admissible: list[str], history: list[tuple[str, str]], observation: str) -> list[tuple[int, ...]]:
+        asked.append((history, observation))
         return [said[name] for name in admissible]
 
     sequences, _ = make_sequences(shards.take([3, 1, 4, 0, 2]), advantages, "append", choices)
@@ -74,8 +78,13 @@ def test_a_constrained_policy_s_places_know_what_might_have_stood_there() -> Non
     assert sequences[0].allowed.counts.tolist() == [1, 2, 1]
     assert sequences[2].allowed.tokens.tolist() == [11, 13, 15, 14]
     assert sequences[2].live().allowed.tokens.tolist() == [11]
+    # What was done before is told, of the same trajectory alone.
+    told = [([], "v"), ([("v", "a")], "w"), ([], "x"), ([], "y"), ([("y", "e")], "z")]
+    assert asked == told
+    make_sequences(shards, advantages, "window", choices)
+    assert asked == 2 * told
     said["c"] = (16,)
-    with pytest.raises(ProgpoError, match="group 0, trajectory 0, step 1: its response is none of the admissible"):
+    with pytest.raises(ProgpoError, match="group 0, trajectory 0, step 1: its response is none of the actions that"):
         make_sequences(shards, advantages, "append", choices)
 
 

@@ -134,13 +134,14 @@ def test_update_makes_a_policy_and_metrics(first: Iteration, warm: Path, tmp_pat
     assert metrics["signal"] is True
 
 
-@pytest.mark.parametrize("old_logprobs", ["rollout", "recompute"])
+@pytest.mark.parametrize(("old_logprobs", "no_repeat"), [("rollout", False), ("rollout", True), ("recompute", True)])
 def test_a_constrained_policy_learns_from_what_it_could_say(
-    warm: Path, tasks: list[Task], tmp_path: Path, old_logprobs: str
+    warm: Path, tasks: list[Task], tmp_path: Path, old_logprobs: str, no_repeat: bool
 ) -> None:
     policy = load_policy(warm)
     (tmp_path / "given").mkdir()
-    save_files(replace(policy, settings=policy.settings.model_copy(update={"constrained": True})), tmp_path / "given")
+    settings = policy.settings.model_copy(update={"constrained": True, "no_repeat": no_repeat})
+    save_files(replace(policy, settings=settings), tmp_path / "given")
     write_manifest(tmp_path / "given", "warmup", {}, files=list((tmp_path / "given").iterdir()))
     item = roll_out(
         tmp_path / "given", tasks, tmp_path / "rolled", 1, AdvantageSettings(base="gigpo", normalise="mean")
