@@ -364,7 +364,10 @@ def nouns(
     typer.echo(f"{output}: the nouns of {len(products)} product names")
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+# What follows the first word that is no option is snakemake's as it stands, a `--` before targets included.
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+)
 def run(
     context: typer.Context,
     cores: Annotated[

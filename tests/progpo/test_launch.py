@@ -9,8 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from progpo import launch
+from progpo.cli import app
 from progpo.errors import ProgpoError
 
 
@@ -33,6 +35,20 @@ def lock() -> None:
 def test_arguments_go_to_snakemake(calls: list[list[str]]) -> None:
     assert launch.launch(["-n"], "2") == 0
     assert calls == [["--rerun-incomplete", "--show-failed-logs", "--cores", "2", "-n"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ("--cores 2 -n", "--cores 2 -n"),
+        ("--configfile a.yaml -- compare", "--cores all --configfile a.yaml -- compare"),
+        # Of an option that is given twice, snakemake takes the last.
+        ("compare --cores 2", "--cores all compare --cores 2"),
+    ],
+)
+def test_the_command_passes_on_what_is_snakemake_s(calls: list[list[str]], given: str, passed: str) -> None:
+    assert CliRunner().invoke(app, ["run", *given.split()]).exit_code == 0
+    assert calls == [["--rerun-incomplete", "--show-failed-logs", *passed.split()]]
 
 
 @pytest.mark.parametrize(
