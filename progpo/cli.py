@@ -3,9 +3,10 @@
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from envs.base import EnvironmentDataError
 from progpo import __version__, cli_look, cli_share, processes
@@ -364,10 +365,17 @@ def nouns(
     typer.echo(f"{output}: the nouns of {len(products)} product names")
 
 
-# What follows the first word that is no option is snakemake's as it stands, a `--` before targets included.
-@app.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
-)
+class _PassingOn(TyperCommand):
+    """A command that leaves a `--`, and what follows it, to the program that it starts."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        place = args.index("--") if "--" in args else len(args)
+        super().parse_args(ctx, args[:place])
+        ctx.args = [*ctx.args, *args[place:]]
+        return ctx.args
+
+
+@app.command(cls=_PassingOn, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def run(
     context: typer.Context,
     cores: Annotated[

@@ -65,7 +65,7 @@ class Advisor:
         self._context: list[int] = []
         self._observation = ""
         self._choice: list[int] = []
-        self._among: Sequence[Sequence[int]] = ()
+        self._among: Sequence[tuple[int, ...]] = ()
 
     @property
     def full(self) -> bool:

@@ -109,14 +109,15 @@ class Renderer(ABC):
     def choices(self, admissible: Sequence[str], history: History, observation: str) -> list[tuple[int, ...]]:
         """Return the responses, each with its end, that a constrained policy may give.
 
-        Actions that the tokenizer cannot write, or only in more tokens than a response has, are left out.
+        Actions that the tokenizer cannot write, or only in more tokens than a response has, are left out; and with
+        `no_repeat` those that were taken on this observation before, if any other is left.
 
         Args:
             history: all (observation, action) so far.
             observation: the present one.
 
         Raises:
-            ProgpoError: none is left.
+            ProgpoError: none can be written.
         """
         written = {action: tokens for action in admissible if (tokens := self._utterance(action))}
         if not written:

@@ -7,6 +7,7 @@ window layout each step is one: its prompt and its response. Nothing is tokenise
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -94,9 +95,10 @@ def make_sequences(
     changes = np.flatnonzero((np.diff(groups) != 0) | (np.diff(numbers) != 0)) + 1
     sequences = []
     for owner, (first, end) in enumerate(pairwise([0, *changes.tolist(), len(groups)])):
+        told = shards.select(CHOICES).slice(first, end - first).to_pylist() if choices else []
         pieces = [range(first, end)] if layout == "append" else [range(row, row + 1) for row in range(first, end)]
         for rows in pieces:
-            allowed = _allowed(shards, first, rows, responses, choices) if choices else None
+            allowed = _allowed(shards, told, first, rows, responses, choices) if choices else None
             sequence = _join(owner, rows, contexts, responses, logprobs, values, allowed)
             if sequence.positions.size and sequence.positions[0] == 0:
                 raise ProgpoError(
@@ -212,13 +214,15 @@ def _join(
     )
 
 
-def _allowed(shards: pa.Table, first: int, rows: range, responses: _Lists, choices: Choices) -> Allowed:
+def _allowed(
+    shards: pa.Table, steps: Sequence[dict[str, Any]], first: int, rows: range, responses: _Lists, choices: Choices
+) -> Allowed:
     """Return what might have stood at the places of the steps' responses.
 
     Args:
-        first: row that their trajectory begins with.
+        steps: of their trajectory, the columns `CHOICES`.
+        first: row that it begins with.
     """
-    steps = shards.select(CHOICES).slice(first, rows.stop - first).to_pylist()
     taken = [(step["observation"], step["action"]) for step in steps]
     parts = []
     for row in rows:

@@ -179,10 +179,16 @@ def _check_warmup(environment: str, policy: PolicySettings, warmup: WarmupSettin
         raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
     if warmup.recall and policy.init == "pretrained":
         raise ValueError("warmup.recall: for `init: scratch`; a pretrained policy knows how to recall")
-    if warmup.recall and warmup.recall.told_tokens and envs.entry(environment).exercises is None:
-        raise ValueError(
-            f"warmup.recall.told_tokens: environment {environment!r} has no exercises in its own sentences; set it to 0"
-        )
+    if warmup.recall and warmup.recall.told_tokens:
+        try:
+            exercises = envs.entry(environment).exercises
+        except envs.EnvironmentDataError as error:
+            raise ValueError(str(error)) from None
+        if exercises is None:
+            raise ValueError(
+                f"warmup.recall.told_tokens: environment {environment!r} has no exercises in its own sentences; "
+                "set it to 0"
+            )
     if warmup.lora and policy.init == "scratch":
         raise ValueError("warmup.lora: a policy made from scratch must be trained whole; use `init: pretrained`")
 

@@ -78,7 +78,7 @@ class PolicySettings(Settings):
         constrained: a response is one of the admissible actions and nothing else: what leads to none is left out at
             each token (constrained decoding), in sampling and in the update. With `response: plain` only.
         no_repeat: of the admissible actions, those taken on the very same observation before in the episode are left
-            out, as long as others remain: what was done there did not help. For a constrained policy.
+            out, as long as others remain: a rule of thumb against loops. For a constrained policy.
         max_context_tokens: longest context. An append episode that outgrows it is truncated; a window prompt drops
             its oldest steps first.
         max_response_tokens: longest response; null: 16 for plain, 512 for think_action.

@@ -42,8 +42,8 @@ def test_arguments_go_to_snakemake(calls: list[list[str]]) -> None:
     [
         ("--cores 2 -n", "--cores 2 -n"),
         ("--configfile a.yaml -- compare", "--cores all --configfile a.yaml -- compare"),
-        # Of an option that is given twice, snakemake takes the last.
-        ("compare --cores 2", "--cores all compare --cores 2"),
+        ("-n --quiet --cores 2 -- compare --cores", "--cores 2 -n --quiet -- compare --cores"),
+        ("compare --cores 2", "--cores 2 compare"),
     ],
 )
 def test_the_command_passes_on_what_is_snakemake_s(calls: list[list[str]], given: str, passed: str) -> None:

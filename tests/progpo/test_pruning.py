@@ -130,9 +130,11 @@ def test_a_removal_that_was_killed_while_it_noted_leaves_nothing(arm: Path, monk
     # A process of its own, since an exception would tidy up.
     child = os.fork()
     if not child:
-        monkeypatch.setattr(os, "replace", killed)
-        remove(arm, keep)
-        os._exit(0)
+        try:
+            monkeypatch.setattr(os, "replace", killed)
+            remove(arm, keep)
+        finally:
+            os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert list(arm.rglob("*.partial"))
     assert remove(arm, keep) == 3 * 3_000_000

@@ -56,12 +56,14 @@ def test_only_admissible_actions_are_sampled_and_share_the_probability(constrain
         iteration=1,
     )
     respond = make_renderer(constrained).choices
+    narrower = 0
     for trajectory in found:
         before: list[int] = []
         history: list[tuple[str, str]] = []
         for step in trajectory.steps:
             taken = repeats(history, step.observation)
             assert not no_repeat or step.action not in taken or taken >= set(step.admissible)
+            narrower += no_repeat and bool(taken)
             before = [*(before if constrained.settings.resolved_layout == "append" else ()), *step.context_tokens]
             assert step.valid
             assert step.action in step.admissible
@@ -78,6 +80,7 @@ def test_only_admissible_actions_are_sampled_and_share_the_probability(constrain
                 said.append(token)
             before += said
             history.append((step.observation, step.action))
+    assert (narrower > 0) == no_repeat
     assert {step.action for step in chain(*(item.steps for item in found))} >= {"look"} or temperature == 0
 
 
