@@ -144,6 +144,11 @@ class PolicySettings(Settings):
         return self.layout or ("append" if self.init == "scratch" else "window")
 
     @property
+    def choices(self) -> str | None:
+        """What a constrained policy chooses among (`progpo.trajectories.schema.Metadata`)."""
+        return ("untried" if self.no_repeat else "admissible") if self.constrained else None
+
+    @property
     def resolved_response(self) -> str:
         """The response format, defaults resolved."""
         return self.response or ("plain" if self.init == "scratch" else "think_action")

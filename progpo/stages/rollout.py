@@ -93,6 +93,7 @@ def run(
             shard=shard,
             shards=sampling.shards,
             layout=loaded.settings.resolved_layout,
+            choices=loaded.settings.choices,
             temperature=sampling.temperature,
         )
         rollout = _Rollout(settings, backend, chosen, spare, metadata)

@@ -157,6 +157,12 @@ def _read(
                 f"{shards[0]}: context layout {metadata.layout!r}, the policy's is "
                 f"{policy.settings.resolved_layout!r}; roll out anew"
             )
+        if metadata.choices not in (None, policy.settings.choices):
+            raise ProgpoError(
+                f"{shards[0]}: sampled from the {metadata.choices} actions (policy.constrained, policy.no_repeat), the "
+                f"policy chooses among {'all texts' if not constrained else f'the {policy.settings.choices} ones'}; "
+                "roll out anew"
+            )
     estimated, facts = read_advantages(advantages, strict=strict)
     _check_advantages(advantages, facts, shards, metadata)
     choices = make_renderer(policy).choices if constrained else None

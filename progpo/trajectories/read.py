@@ -16,7 +16,7 @@ from progpo.trajectories.records import Step, Trajectory
 from progpo.trajectories.schema import KEYS, SCHEMA, Metadata
 
 #: Metadata entries in which the shards of one gather must agree.
-COMMON = ("kind", "policy", "tokenizer", "settings", "seed", "iteration", "layout", "temperature", "shards")
+COMMON = ("kind", "policy", "tokenizer", "settings", "seed", "iteration", "layout", "choices", "temperature", "shards")
 
 
 def read_shard(

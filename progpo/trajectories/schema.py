@@ -64,6 +64,8 @@ class Metadata:
         seed, iteration: of the random streams.
         shard, shards: its index, and how many there are of its iteration.
         layout: "append": a step's context is all tokens so far; "window": each step's context stands alone.
+        choices: what a constrained policy chose among: the "admissible" actions, or the "untried" of them; None: any
+            text, or not told.
         temperature: of sampling, at which the log-probabilities are.
         dropped: the groups that were sampled and replaced (dynamic sampling), in their order: task, task type,
             trajectories, successes.
@@ -80,6 +82,7 @@ class Metadata:
     shard: int = 0
     shards: int = 1
     layout: str | None = None
+    choices: str | None = None
     temperature: float | None = None
     dropped: Sequence[tuple[str, str, int, int]] = field(default_factory=list)
     version: str = __version__

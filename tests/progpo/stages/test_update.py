@@ -68,6 +68,7 @@ def roll_out(policy_folder: Path, tasks: list[Task], folder: Path, iteration: in
             shard=shard,
             shards=2,
             layout="append",
+            choices=policy.settings.choices,
             temperature=TEMPERATURE,
         )
         write_shard(path, found, metadata)
@@ -150,6 +151,13 @@ def test_a_constrained_policy_learns_from_what_it_could_say(
     metrics = run(item, tmp_path / "given", tmp_path, settings=settings)
     assert metrics["signal"] is True
     assert metrics["logprob_difference"] < 1e-4
+    other = policy.settings.model_copy(update={"constrained": no_repeat})
+    save_files(replace(policy, settings=other), tmp_path / "given")
+    files = [file for file in (tmp_path / "given").iterdir() if file.name != "manifest.json"]
+    write_manifest(tmp_path / "given", "warmup", {}, files=files)
+    among = "the admissible ones" if no_repeat else "all texts"
+    with pytest.raises(ProgpoError, match=rf"the (untried|admissible) actions .* chooses among {among}; roll out anew"):
+        run(item, tmp_path / "given", tmp_path / "other", settings=settings)
     # Among a handful of actions there is little to be uncertain about, of a vocabulary of a hundred tokens.
     assert 0 < metrics["entropy"] < 1
 
