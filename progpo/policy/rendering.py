@@ -35,8 +35,7 @@ class Renderer(ABC):
         context_limit: the longest context that leaves room for a response.
         end_ids: tokens that end a response.
         lists_admissible: whether prompts list the admissible actions.
-        constrained: whether a response is one of the admissible actions,
-        no_repeat: and one that was not yet taken on the same observation, where there is one.
+        constrained: whether a response is one of the admissible actions.
     """
 
     end_ids: frozenset[int]
@@ -50,7 +49,7 @@ class Renderer(ABC):
         self.context_limit = settings.max_context_tokens - settings.response_limit
         self.lists_admissible = settings.lists_admissible
         self.constrained = settings.constrained
-        self.no_repeat = settings.no_repeat
+        self._no_repeat = settings.no_repeat
         self._restate = settings.restate
         self._tokenizer = copy.deepcopy(policy.tokenizer.backend_tokenizer)
         self._tokenizer.no_padding()
@@ -126,7 +125,7 @@ class Renderer(ABC):
                 f"{self.response_limit} tokens (policy.max_response_tokens) of this policy's vocabulary, such as "
                 f"{next(iter(admissible), 'none')!r}"
             )
-        taken = repeats(history, observation) if self.no_repeat else set()
+        taken = repeats(history, observation) if self._no_repeat else set()
         return [tokens for action, tokens in written.items() if action not in taken] or [*written.values()]
 
     def _utter(self, action: str) -> tuple[int, ...]:

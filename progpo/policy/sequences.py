@@ -4,10 +4,9 @@ In the append layout a trajectory is one sequence: context, response, context, r
 window layout each step is one: its prompt and its response. Nothing is tokenised here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +81,7 @@ def make_sequences(
 
     Raises:
         ProgpoError: advantages that are not those of exactly these steps; steps without recorded tokens,
-            or whose response is none of the admissible ones.
+            or whose response is none of those to choose from.
     """
     by_key = [(name, "ascending") for name in KEYS]
     shards, advantages = shards.sort_by(by_key), advantages.sort_by(by_key)
@@ -95,10 +94,10 @@ def make_sequences(
     changes = np.flatnonzero((np.diff(groups) != 0) | (np.diff(numbers) != 0)) + 1
     sequences = []
     for owner, (first, end) in enumerate(pairwise([0, *changes.tolist(), len(groups)])):
-        told = shards.select(CHOICES).slice(first, end - first).to_pylist() if choices else []
+        among = list(_among(shards.slice(first, end - first), choices)) if choices else None
         pieces = [range(first, end)] if layout == "append" else [range(row, row + 1) for row in range(first, end)]
         for rows in pieces:
-            allowed = _allowed(shards, told, first, rows, responses, choices) if choices else None
+            allowed = _allowed(shards, rows, responses, among[rows.start - first :]) if among else None
             sequence = _join(owner, rows, contexts, responses, logprobs, values, allowed)
             if sequence.positions.size and sequence.positions[0] == 0:
                 raise ProgpoError(
@@ -214,26 +213,29 @@ def _join(
     )
 
 
-def _allowed(
-    shards: pa.Table, steps: Sequence[dict[str, Any]], first: int, rows: range, responses: _Lists, choices: Choices
-) -> Allowed:
+def _among(trajectory: pa.Table, choices: Choices) -> Iterator[Sequence[tuple[int, ...]]]:
+    """Yield the responses that there were to choose from at each step of a trajectory."""
+    taken: list[tuple[str, str]] = []
+    for step in trajectory.select(CHOICES).to_pylist():
+        yield choices(step["admissible"] or (), taken.copy(), step["observation"])
+        taken.append((step["observation"], step["action"]))
+
+
+def _allowed(shards: pa.Table, rows: range, responses: _Lists, among: Sequence[Sequence[tuple[int, ...]]]) -> Allowed:
     """Return what might have stood at the places of the steps' responses.
 
     Args:
-        steps: of their trajectory, the columns `CHOICES`.
-        first: row that it begins with.
+        among: what each step could choose from; there may be more steps.
     """
-    taken = [(step["observation"], step["action"]) for step in steps]
     parts = []
-    for row in rows:
-        response, step = responses[row].tolist(), steps[row - first]
-        among = choices(step["admissible"] or (), taken[: row - first], step["observation"])
-        if response and tuple(response) not in among:
+    for row, own in zip(rows, among, strict=False):
+        response = responses[row].tolist()
+        if response and tuple(response) not in own:
             raise ProgpoError(
                 f"{_name(shards, row)}: its response is none of the actions that the policy, which is constrained, "
                 "could choose from; roll out with this policy anew"
             )
-        parts.append(Allowed.of(among, response))
+        parts.append(Allowed.of(own, response))
     return Allowed.join(parts)
 
 

@@ -52,10 +52,7 @@ class Playing(Settings):
         options = given.pop("options", None) or given
         if not isinstance(name, str):
             return data
-        try:
-            model = envs.entry(name).load("settings")
-        except envs.EnvironmentDataError as error:
-            raise ValueError(str(error)) from None
+        model = _entry(name).load("settings")
         return {"name": name, "options": model.model_validate(options)}
 
     def make(self, max_steps: int | None = None) -> Any:
@@ -179,16 +176,10 @@ def _check_warmup(environment: str, policy: PolicySettings, warmup: WarmupSettin
         raise ValueError("warmup.tokens: a policy made from scratch must be trained; 0 is for `init: pretrained`")
     if warmup.recall and policy.init == "pretrained":
         raise ValueError("warmup.recall: for `init: scratch`; a pretrained policy knows how to recall")
-    if warmup.recall and warmup.recall.told_tokens:
-        try:
-            exercises = envs.entry(environment).exercises
-        except envs.EnvironmentDataError as error:
-            raise ValueError(str(error)) from None
-        if exercises is None:
-            raise ValueError(
-                f"warmup.recall.told_tokens: environment {environment!r} has no exercises in its own sentences; "
-                "set it to 0"
-            )
+    if warmup.recall and warmup.recall.told_tokens and _entry(environment).exercises is None:
+        raise ValueError(
+            f"warmup.recall.told_tokens: environment {environment!r} has no exercises in its own sentences; set it to 0"
+        )
     if warmup.lora and policy.init == "scratch":
         raise ValueError("warmup.lora: a policy made from scratch must be trained whole; use `init: pretrained`")
 
@@ -196,8 +187,12 @@ def _check_warmup(environment: str, policy: PolicySettings, warmup: WarmupSettin
 def _task_settings(environment: str, data: Any) -> Any:
     if isinstance(data, BaseModel):
         return data
+    return _entry(environment).load("task_settings").model_validate(data or {})
+
+
+def _entry(environment: str) -> envs.Entry:
     try:
-        return envs.entry(environment).load("task_settings").model_validate(data or {})
+        return envs.entry(environment)
     except envs.EnvironmentDataError as error:
         raise ValueError(str(error)) from None
 

@@ -141,8 +141,8 @@ def test_a_constrained_policy_learns_from_what_it_could_say(
 ) -> None:
     policy = load_policy(warm)
     (tmp_path / "given").mkdir()
-    settings = policy.settings.model_copy(update={"constrained": True, "no_repeat": no_repeat})
-    save_files(replace(policy, settings=settings), tmp_path / "given")
+    constrained = policy.settings.model_copy(update={"constrained": True, "no_repeat": no_repeat})
+    save_files(replace(policy, settings=constrained), tmp_path / "given")
     write_manifest(tmp_path / "given", "warmup", {}, files=list((tmp_path / "given").iterdir()))
     item = roll_out(
         tmp_path / "given", tasks, tmp_path / "rolled", 1, AdvantageSettings(base="gigpo", normalise="mean")

@@ -201,9 +201,9 @@ def test_exercises_in_sentences_follow_where_the_environment_has_some(
 
     monkeypatch.setattr(recall, "LEAST_LISTED", 1)
     monkeypatch.setattr(recall, "MOST_LISTED", 1)
-    recall = {"tokens": 900, "told_tokens": 600, "batch_tokens": 300}
+    told = {"tokens": 900, "told_tokens": 600, "batch_tokens": 300}
     with pytest.raises(ValidationError, match=r"told_tokens: environment 'corridor' has no exercises in its own"):
-        settings(recall=recall)
+        settings(recall=told)
 
     handed: list[list[str]] = []
 
@@ -214,7 +214,7 @@ def test_exercises_in_sentences_follow_where_the_environment_has_some(
     monkeypatch.setattr(corridor, "exercises", exercises, raising=False)
     changed = replace(entry("corridor"), exercises="corridor:exercises")
     monkeypatch.setattr("envs.registry._entries", {**registry._entries, "corridor": changed})
-    run(settings(recall=recall), [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
+    run(settings(recall=told), [demonstrations], 1, tmp_path / "policy", tmp_path / "metrics.json")
     found = json.loads((tmp_path / "metrics.json").read_text())["recall"]
     assert list(found) == ["bare", "told"]
     assert 600 <= found["told"]["tokens"] < 900
