@@ -283,7 +283,7 @@ def describe(experiment: Experiment) -> str:
 
 def _size(precision: str) -> int:
     """Return the bytes of a number in a product, on a GPU."""
-    return FULL if precision == "float32" else 2
+    return 2 if precision in ("auto", "bfloat16") else FULL
 
 
 def _gib(count: int | None) -> str:

@@ -41,7 +41,7 @@ class Optimisation:
         model: its parameters are changed in place; it stays in eval mode (no dropout), so that its log-probabilities
             are those that the sampler saw.
         settings: of AdamW. Only matrices decay, not gains and biases.
-        precision: "float32", "bfloat16" or "auto": of the forward pass. Parameters and moments keep their dtype.
+        precision: of the forward pass, as `compute_dtype` takes it. Parameters and moments keep their dtype.
         strategy: "ddp" or "fsdp": whether each of several processes holds the whole model, or a part of it.
         muon: for the matrices of the layers, in place of AdamW (not with "fsdp"); None: AdamW for all.
 
@@ -144,7 +144,8 @@ class Optimisation:
             square.mul_(second).addcmul_(grad, grad, value=1 - second)
             if item.dim() > 1:
                 part.mul_(1 - rate * settings.weight_decay)
-            deviation = square.div(1 - second**self.steps).sqrt_().add_(EPSILON)
+            # Not `sqrt_`, whose last bit is another on another maker's processor (see `progpo.policy.portable`).
+            deviation = square.div(1 - second**self.steps).rsqrt_().reciprocal_().add_(EPSILON)
             part.addcdiv_(mean, deviation, value=-rate / (1 - first**self.steps))
             item.grad = None
         return norm

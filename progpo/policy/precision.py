@@ -17,6 +17,8 @@ def compute_dtype(precision: str) -> "torch.dtype":
     """Return the dtype of a `precision` setting; "auto": bfloat16 where GPU or processor multiply it natively."""
     import torch
 
+    if precision == "portable":
+        return torch.float32
     if precision == "auto":
         native = torch.cuda.is_available() or torch.cpu._is_avx512_bf16_supported()
         precision = "bfloat16" if native else "float32"

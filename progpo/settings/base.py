@@ -13,7 +13,7 @@ M = TypeVar("M", bound=BaseModel)
 Count = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
-Precision = Literal["auto", "float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16", "portable"]
 
 
 class Settings(BaseModel):

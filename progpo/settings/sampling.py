@@ -56,7 +56,7 @@ class SamplingSettings(Settings):
         backend: "progpo": the project's own sampler; "vllm": vLLM, in the same process; "endpoint": servers that
             run elsewhere.
         batch: most episodes played at once; bounds the memory of the KV cache.
-        precision: of the forward pass (an endpoint has its own).
+        precision: of the forward pass (an endpoint has its own); "portable": see `progpo.policy.portable`.
         threads: of torch, each job.
         vllm: with `backend: vllm`.
         endpoint: with `backend: endpoint`.
@@ -70,7 +70,11 @@ class SamplingSettings(Settings):
     endpoint: EndpointSettings | None = None
 
     @model_validator(mode="after")
-    def _has_endpoint(self) -> "SamplingSettings":
+    def _coherent_backend(self) -> "SamplingSettings":
+        if self.precision == "portable" and self.backend != "progpo":
+            raise ValueError(
+                f"precision: {self.backend} computes as suits its machine; `portable` needs `backend: progpo`"
+            )
         if self.backend == "endpoint" and self.endpoint is None:
             raise ValueError("endpoint: `backend: endpoint` needs `endpoint: {urls: [...]}`")
         return self

@@ -205,7 +205,8 @@ class WarmupSettings(TrainingSettings):
         recall: exercises that come first, for a policy from scratch; null: none.
         observation_loss: weight of the loss on observation tokens beside the actions' (append layout only).
         augment: rename objects anew at each pass, where the environment can.
-        precision: "auto": bfloat16 autocast where the processor has fast instructions for it.
+        precision: "auto": bfloat16 autocast where the processor has fast instructions for it; "portable": float32, the
+            same to the bit on every x86-64 processor with AVX2 (see `progpo.policy.portable`).
         threads: of torch.
         save_every: optimiser steps between saved states to resume from.
     """

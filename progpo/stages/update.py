@@ -25,6 +25,7 @@ from progpo.artifacts import (
 )
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import SETTINGS_FILE, Policy, load_policy, write_policy_manifest
+from progpo.policy.portable import prepare
 from progpo.processes import place
 from progpo.results import read_metrics
 from progpo.settings.stages import UpdateSettings
@@ -69,8 +70,10 @@ def run(
         first: the metrics of the arm's first update, for the alarms that compare with them (`progpo.alarms`).
 
     Raises:
-        ProgpoError: inputs that are damaged or do not belong together.
+        ProgpoError: inputs that are damaged or do not belong together, or torch loaded by another arithmetic than a
+            portable one.
     """
+    prepare(settings.precision)
     folder, here = folder_of(output), place()
     if here.main:
         clean_partial(folder)

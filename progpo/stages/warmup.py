@@ -30,6 +30,7 @@ from progpo.policy.checkpoint import (
     load_pretrained,
     write_policy_manifest,
 )
+from progpo.policy.portable import prepare
 from progpo.processes import place
 from progpo.settings import canonical
 from progpo.settings.experiment import WarmupStage
@@ -76,8 +77,10 @@ def run(
             hold then, not the `policy` section's. None: it is made.
 
     Raises:
-        ProgpoError: demonstrations or a checkpoint that cannot be used.
+        ProgpoError: demonstrations or a checkpoint that cannot be used, or torch loaded by another arithmetic than a
+            portable one.
     """
+    prepare(settings.warmup.precision)
     import torch
 
     from progpo.policy.lessons import Lessons

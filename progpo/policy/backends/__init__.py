@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from progpo.artifacts import folder_of
 from progpo.errors import ProgpoError
 from progpo.policy.checkpoint import load_policy, load_reader
+from progpo.policy.portable import prepare
 
 if TYPE_CHECKING:
     from progpo.policy.backends.base import Backend
@@ -22,9 +23,11 @@ def open_backend(policy: Path, settings: "SamplingSettings", temperature: float,
         strict: whether a folder without manifest is refused.
 
     Raises:
-        ProgpoError: a policy that is damaged, or a backend that is missing or cannot hold it.
+        ProgpoError: a policy that is damaged, a backend that is missing or cannot hold it, or torch loaded by another
+            arithmetic than a portable one.
     """
     if settings.backend == "progpo":
+        prepare(settings.precision)
         import torch
 
         from progpo.policy.backends.own import OwnSampler
