@@ -1,4 +1,4 @@
-"""The commands that give results away: to experiment trackers, and as a folder to publish."""
+"""The commands that give results away, to trackers and as a folder to publish, and that compare with what was."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -45,4 +45,14 @@ def publish(
     typer.echo(f"{output}: {len(written)} files; README.md shows them")
 
 
-COMMANDS = (export, publish)
+def match(
+    experiment: Experiment,
+    published: Annotated[Path, typer.Argument(help="A folder that `progpo publish` wrote.")],
+) -> None:
+    """Tell whether a run, or the part of it that is done, came to the numbers that were published."""
+    from progpo.report.match import match as compare
+
+    typer.echo(f"{experiment}: {compare(experiment, published)}")
+
+
+COMMANDS = (export, publish, match)

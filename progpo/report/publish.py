@@ -1,6 +1,6 @@
 """An experiment's results as a folder to publish: a page in Markdown, figures, measurements, and what made them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from progpo.artifacts import atomic_folder, write_manifest, write_text
 from progpo.errors import ProgpoError
 from progpo.report.captions import CAPTIONS
 from progpo.report.collect import Content
+from progpo.results import Results
 from progpo.settings import load_json
 from progpo.settings.experiment import CompareStage, Experiment
 from progpo.stages.compare import study_of, write_tables
@@ -53,7 +54,7 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
     with atomic_folder(output) as folder:
         written = draw(content, folder / FIGURES)
         _write(folder / CURVES, [dict(row) for row in content.curves])
-        _write(folder / EVALUATIONS, list(_evaluations(content)))
+        _write(folder / EVALUATIONS, list(evaluations(content.found, content.arms)))
         settings = yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / CONFIG, settings)
         write_text(folder / PAGE, _page(content, experiment))
@@ -80,10 +81,11 @@ def _page(content: Content, experiment: Experiment) -> str:
     return "\n".join(parts)
 
 
-def _evaluations(content: Content) -> Iterator[dict[str, Any]]:
-    order = {arm: place for place, arm in enumerate(content.arms)}
+def evaluations(found: Results, arms: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `evaluations.parquet`: successes by arm, seed, split and task, the arms in the order given."""
+    order = {arm: place for place, arm in enumerate(arms)}
     for (arm, seed), (iteration, summary) in sorted(
-        content.found.evaluations.items(), key=lambda item: (order[item[0][0]], item[0][1])
+        found.evaluations.items(), key=lambda item: (order[item[0][0]], item[0][1])
     ):
         for split, of_split in summary["splits"].items():
             for task, entry in of_split.get("tasks_by_id", {}).items():
