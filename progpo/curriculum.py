@@ -5,6 +5,7 @@ iterations most of what is known of a task is its type. Learnability is p (1 - p
 is worth most where success is as likely as failure, for an estimator that compares the trajectories of a group.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -90,13 +91,13 @@ def choose_tasks(
 def replacements(
     tasks: Sequence[Task], chosen: Sequence[Task], sampling: Sampling, history: History, seed: int, iteration: int
 ) -> list[Task]:
-    """Return the tasks that replace others in dynamic sampling, in order: those not chosen, or where none is left, all.
+    """Return the tasks that replace others in dynamic sampling, in order: those not chosen.
 
     Args:
         As in `choose_tasks`; `chosen` is what that returned.
     """
     taken = {task.id for task in chosen}
-    left = [task for task in tasks if task.id not in taken] or list(tasks)
+    left = [task for task in tasks if task.id not in taken]
     return [left[place] for place in _ranking(left, sampling, history, "replacements", seed, iteration)]
 
 
@@ -109,7 +110,9 @@ def _ranking(
         chance = estimate_success(tasks, history, iteration)
         weights = 1 - chance if sampling == "hard" else chance * (1 - chance)
     # log of u ** (1 / weight); u is never 0.
-    keys = np.log1p(-stream(purpose, seed, iteration).random(len(tasks))) / weights
+    # Not numpy's logarithm, whose last bit is another where the processor has wider instructions.
+    drawn = stream(purpose, seed, iteration).random(len(tasks)).tolist()
+    keys = np.array([math.log1p(-number) for number in drawn]) / weights
     return np.argsort(-keys, kind="stable").tolist()
 
 

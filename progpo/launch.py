@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +22,7 @@ DRY_RUN = {"-n", "--dry-run", "--dryrun"}
 #: Options that may send jobs elsewhere: they say how many, and a run on another machine may hold the lock.
 ELSEWHERE = {"--profile", "--executor", "-e"}
 #: Commands of progpo that change no artifact.
-READ_ONLY = {"check", "verify", "status", "view", "play", "card", "publish", "serve"}
+READ_ONLY = {"check", "verify", "status", "view", "play", "card", "publish", "match", "serve"}
 #: Tells the workflow that its caller prints the results (Snakemake says nothing at all where nothing is to be done).
 PRINTS_RESULTS = "PROGPO_PRINTS_RESULTS"
 
@@ -132,10 +133,12 @@ def launch(arguments: Sequence[str], cores: str | None = None) -> int:
             return status
     command = [*snakemake, "--rerun-incomplete", "--show-failed-logs", *arguments]
     print("progpo: snakemake", *command[3:], file=sys.stderr, flush=True)
+    begun = time.time()
     status = call(command, {**os.environ, PRINTS_RESULTS: "1"})
     results = Path("artifacts") / _experiment(where) / "report" / "results.txt"
     if status == 0 and results.exists() and not DRY_RUN & set(arguments):
-        print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables, and report.html")
+        whose = "" if results.stat().st_mtime >= begun else ", all of an earlier run"
+        print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables, and report.html{whose}")
     return status
 
 

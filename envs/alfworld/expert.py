@@ -6,6 +6,7 @@ it sees on the way it remembers. It never looks at the admissible commands nor a
 last executed action, so that a policy that reads the same texts can learn each of its choices.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,7 +57,9 @@ class SearchingExpert:
         sharing = 0 if self._search == "plain" else SHARING
         self._share = {name: kinds.count(name) ** sharing for name in kinds}
         noise = self._rng.normal(size=len(kinds)) if self._search == "varied" else np.zeros(len(kinds))
-        self._taste = dict(zip(self._room.receptacles, np.exp(VARIETY * noise).tolist(), strict=True))
+        # Not numpy's exponential, whose last bit is another where the processor has wider instructions.
+        tastes = [math.exp(VARIETY * amount) for amount in noise.tolist()]
+        self._taste = dict(zip(self._room.receptacles, tastes, strict=True))
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return the next action, given what came of `info["last_action"]` (of its own last one, where absent)."""

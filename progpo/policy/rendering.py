@@ -75,7 +75,7 @@ class Renderer(ABC):
         if place < 0:
             raise ProgpoError(
                 f"policy.restate: the first observation does not hold {self._restate!r}; set what the task begins with "
-                f"there, or null. It reads: {first[:500]}"
+                f"there, or null. It reads: {first[:500]!r}"
             )
         # Set apart as there, so that it is cut into the same tokens.
         space = first[len(first[:place].rstrip()) : place]

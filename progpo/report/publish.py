@@ -42,6 +42,8 @@ def publish(root: Path, output: Path, config: Path | None = None) -> list[Path]:
     Raises:
         ProgpoError: no settings, or artifacts that are missing or damaged.
     """
+    if not root.is_dir():
+        raise ProgpoError(f"{root}: no such folder")
     experiment = noted(root, config)
     if experiment is None:
         raise ProgpoError(f"{root}: the settings of its run are not noted there; name its config with --configfile")

@@ -110,7 +110,7 @@ class PolicySettings(Settings):
     kv_heads: Count = 1
     intermediate_size: Count = 384
     embeddings: Literal["independent", "composed"] = "independent"
-    embedding_scale: Positive = 1.0
+    embedding_scale: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     restate: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
@@ -119,6 +119,12 @@ class PolicySettings(Settings):
             raise ValueError("path: `init: pretrained` needs a checkpoint's folder or hub id")
         if self.init == "scratch" and self.path:
             raise ValueError("path: only with `init: pretrained`")
+        if self.init == "pretrained" and (self.embeddings != "independent" or self.embedding_scale != 1):
+            raise ValueError(
+                "embeddings, embedding_scale: for `init: scratch`; a checkpoint has its own; leave them out"
+            )
+        if self.restate is not None and (not self.restate.strip() or len(self.restate.splitlines()) > 1):
+            raise ValueError("restate: name words that the task begins with, in one line")
         if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
             raise ValueError("hidden_size: must be an even multiple of `heads`")
         if self.heads % self.kv_heads:

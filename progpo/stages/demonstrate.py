@@ -46,13 +46,14 @@ def run(
         strict: whether `tasks` must have a manifest.
 
     Raises:
-        ProgpoError: damaged tasks, or not one episode won.
+        ProgpoError: damaged tasks, not one episode won, or an action of `dither` that is never admissible.
         EnvironmentDataError: a game that cannot be played.
     """
     check(tasks, strict)
     clean_partial(output)
     clean_partial(metrics)
     shown = _show_all(settings, load_shown(tasks), workers)
+    _check_dither(settings.demonstrations.dither, shown)
     won = [item.trajectory for item in shown if item.trajectory is not None]
     if not won:
         raise ProgpoError(
@@ -83,6 +84,7 @@ class Shown:
         won: whether the task was done.
         steps: its length.
         trajectory: the episode, if it was won.
+        could_dither: the actions of `dither` that were admissible at some step.
     """
 
     task_type: str
@@ -90,6 +92,7 @@ class Shown:
     won: bool
     steps: int
     trajectory: Trajectory | None
+    could_dither: frozenset[str] = frozenset()
 
 
 def demonstrate(
@@ -173,6 +176,16 @@ def _dither(admissible: Sequence[str], dither: DitherSettings | None, rng: np.ra
     return choices[int(rng.integers(len(choices)))] if choices else None
 
 
+def _check_dither(dither: DitherSettings | None, shown: Sequence["Shown"]) -> None:
+    """Refuse an action that could be executed in no episode: it is misspelt, most likely."""
+    for action in dither.actions if dither else ():
+        if not any(action in item.could_dither for item in shown):
+            raise ProgpoError(
+                f"demonstrations.dither.actions: {action!r} was admissible at no step of {len(shown)} episodes; name "
+                "one as the environment lists it (`progpo play`)"
+            )
+
+
 class _Player:
     """What one process needs to play: an environment and the means to make experts."""
 
@@ -190,7 +203,12 @@ class _Player:
             noise = stream("noise", *key)
             episode = demonstrate(self._environment, expert, task, group, variant, self._settings, noise)
             won = episode.steps[-1].terminated and episode.score == 1.0
-            shown.append(Shown(task.task_type, variant > 0, won, len(episode.steps), episode if won else None))
+            could = frozenset(
+                action
+                for action in (self._settings.dither.actions if self._settings.dither else ())
+                if any(action in step.admissible for step in episode.steps)
+            )
+            shown.append(Shown(task.task_type, variant > 0, won, len(episode.steps), episode if won else None, could))
         return shown
 
 

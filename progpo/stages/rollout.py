@@ -111,6 +111,13 @@ def run(
             trajectories, dropped = rollout.play_with_progress(groups, size, progress, made_from)
         facts = backend.facts()
     if sampling.dynamic:
+        wanted = sampling.dynamic.rounds * sampling.tasks
+        if len(spare) < wanted:
+            print(
+                f"rollout: beside the iteration's {sampling.tasks} tasks there are {len(spare)}; to replace every "
+                f"group {sampling.dynamic.rounds} times takes {wanted}",
+                file=sys.stderr,
+            )
         print(f"rollout: {len(dropped)} groups without signal were replaced", file=sys.stderr)
     write_shard(output, trajectories, replace(metadata, dropped=dropped))
     write_manifest(
@@ -174,10 +181,13 @@ class _Rollout:
             again = {}
             for group, task in playing.items():
                 found = played[group]
-                if dynamic and turn < dynamic.rounds and without_signal(found, dynamic.drop):
+                # No task comes twice: a group for which none is left stays.
+                place = turn * len(self.tasks) + group
+                last = dynamic is None or turn == dynamic.rounds or place >= len(self.spare)
+                if not last and without_signal(found, dynamic.drop):
                     successes = sum(item.score >= SUCCESS for item in found)
                     dropped.append((task.id, task.task_type, len(found), successes))
-                    again[group] = self.spare[(turn * len(self.tasks) + group) % len(self.spare)]
+                    again[group] = self.spare[place]
                 else:
                     kept += found
             playing = again

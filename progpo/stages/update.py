@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from progpo.advantages.table import read_advantages
 from progpo.alarms import of_update, print_alarms
 from progpo.artifacts import (
@@ -160,10 +162,13 @@ def _read(
                 f"{shards[0]}: context layout {metadata.layout!r}, the policy's is "
                 f"{policy.settings.resolved_layout!r}; roll out anew"
             )
-        if metadata.choices not in (None, policy.settings.choices):
+        # Where metadata do not say, a policy that was free has no admissible actions recorded.
+        listed = pc.max(pc.list_value_length(table["admissible"])).as_py() if constrained else None
+        free = constrained and metadata.choices is None and not listed
+        if free or metadata.choices not in (None, policy.settings.choices):
             raise ProgpoError(
-                f"{shards[0]}: sampled from the {metadata.choices} actions (policy.constrained, policy.no_repeat), the "
-                f"policy chooses among {'all texts' if not constrained else f'the {policy.settings.choices} ones'}; "
+                f"{shards[0]}: sampled from {_among(metadata.choices)} (policy.constrained, policy.no_repeat), the "
+                f"policy chooses among {_among(policy.settings.choices)}; "
                 "roll out anew"
             )
     estimated, facts = read_advantages(advantages, strict=strict)
@@ -171,6 +176,10 @@ def _read(
     choices = make_renderer(policy).choices if constrained else None
     sequences, trajectories = make_sequences(table, estimated, policy.settings.resolved_layout, choices)
     return sequences, trajectories, metadata
+
+
+def _among(choices: str | None) -> str:
+    return f"the {choices} actions" if choices else "all texts"
 
 
 def _check_advantages(

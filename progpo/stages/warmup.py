@@ -102,7 +102,13 @@ def run(
     else:
         if settings.warmup.lora:
             raise ProgpoError("warmup.lora: not for a policy that is gone on from; leave it out")
+        if settings.warmup.recall:
+            raise ProgpoError(
+                "warmup.recall: for a policy from scratch, not for one that is gone on from; leave it out"
+            )
         policy = load_policy(given, strict, stock=settings.warmup.strategy == "fsdp")
+        # What holds, and so what is recorded.
+        settings = settings.model_copy(update={"policy": policy.settings})
         shown = _read(demonstrations, policy.settings, strict)
         inputs.append(recorded_input(folder_of(given), SETTINGS_FILE))
     adapters = None

@@ -123,6 +123,13 @@ def test_shipped_configs_are_valid(config: Path) -> None:
         ({"policy": {"hidden_size": 100, "heads": 3}}, ["policy", "heads"]),
         ({"policy": {"kv_heads": 3}}, ["policy", "kv_heads"]),
         ({"policy": {"response": "think_action"}}, ["policy", "response", "plain"]),
+        ({"policy": {"restate": " "}}, ["policy", "restate", "in one line"]),
+        ({"policy": {"restate": "Your task\nis"}}, ["policy", "restate", "in one line"]),
+        ({"policy": {"embedding_scale": 1e300}}, ["policy.embedding_scale", "100"]),
+        (
+            {"policy": {"init": "pretrained", "path": "somewhere", "embeddings": "composed"}},
+            ["policy", "embeddings", "a checkpoint has its own"],
+        ),
         ({"policy": {"max_context_tokens": 64, "max_response_tokens": 64}}, ["policy", "max_context_tokens"]),
         ({"evaluation": {"of": "best"}}, ["evaluation.of", "validation.every"]),
         ({"validation": {"every": 2}}, ["validation.split", "'validation'", "tasks.splits"]),

@@ -154,6 +154,18 @@ def test_refused(made: Path, corrections: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(ProgpoError, match=r"warmup\.lora: not for a policy that is gone on from"):
         warmup.run(adapters, [corrections], 1, tmp_path / "p", tmp_path / "m", given=made / "policy")
+    recalled = {"environment": "corridor", "warmup": {**WARMUP, "recall": {"told_tokens": 0}}}
+    with pytest.raises(
+        ProgpoError, match=r"warmup\.recall: for a policy from scratch, not for one that is gone on from"
+    ):
+        warmup.run(
+            WarmupStage.model_validate(recalled),
+            [corrections],
+            1,
+            tmp_path / "p",
+            tmp_path / "m",
+            given=made / "policy",
+        )
     with pytest.raises(ProgpoError, match=r"the expert came to play in none of 1 episodes; lower `share`"):
         run(made, tmp_path, tasks=1, share=0.999999, switch=1e-9)
     assert not list(tmp_path.iterdir())

@@ -125,6 +125,13 @@ def test_time_is_lost_in_every_variant_and_imitated(tasks: list[Task]) -> None:
     assert not [step for step in steps_with("no such action") if step.action == "no such action"]
 
 
+def test_an_action_that_is_never_admissible_loses_no_time(folder: Path) -> None:
+    stage = settings(dither={"share": 0.5, "actions": ["look", "Look"]})
+    with pytest.raises(ProgpoError, match=r"dither\.actions: 'Look' was admissible at no step of \d+ episodes"):
+        shown(folder, "misspelt", stage)
+    assert not (folder / "misspelt").exists()
+
+
 def test_demonstrations_may_be_longer_than_episodes(folder: Path) -> None:
     def longest(name: str, max_steps: int | None) -> int:
         stage = settings(max_steps=7, variants=3, noise=0, dither={"share": 0.8, "actions": ["look"]})

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from progpo import artifacts
+from progpo.curriculum import replacements
 from progpo.errors import ProgpoError
 from progpo.policy import play as playing
 from progpo.settings.base import validate
@@ -131,35 +132,45 @@ def outcomes(monkeypatch, scores: dict[str, tuple[float, float]]) -> list[list]:
 
 def test_groups_without_signal_are_replaced(made, tmp_path, monkeypatch):
     every = load_tasks(made / "tasks", "train")
-    chosen = [task.id for task in tasks_of_iteration(every, 5, 1, 4)]
-    left = [task.id for task in every if task.id not in chosen]
+    chosen = tasks_of_iteration(every, 5, 1, 2)
+    spare = [task.id for task in replacements(every, chosen, "uniform", [], 5, 1)]
     mixed, solved = (1.0, 0.0), (1.0, 1.0)
-    # Of the chosen, 0 and 3 have signal, 1 failed whole, 2 was solved; of the two that are left, one has signal.
-    scores = {chosen[0]: mixed, chosen[3]: mixed, chosen[2]: solved, left[0]: mixed}
+    # The first of the chosen failed whole, the second was solved; the first one's first replacement failed whole too.
+    scores = {chosen[1].id: solved, spare[1]: mixed, spare[2]: mixed}
     played = outcomes(monkeypatch, scores)
-    output = run(made, tmp_path / "flat.parquet", shards=1, dynamic={"drop": "flat"})
+    output = run(made, tmp_path / "flat.parquet", tasks=2, shards=1, dynamic={"drop": "flat"})
     table, (metadata,) = read_shards([output], strict=True)
     trajectories = to_trajectories(table)
-    assert [(item.group, item.trajectory) for item in trajectories] == [(g, t) for g in range(4) for t in range(2)]
-    tasks = [item.task for item in trajectories[::2]]
-    assert (tasks[0], tasks[3]) == (chosen[0], chosen[3])
-    # The replacements differ from the chosen and, in a round, from one another; one of the two groups needed a second.
-    assert {task.id for task in (episode.task for episode in played[1])} == set(left)
+    assert [(item.group, item.trajectory) for item in trajectories] == [(g, t) for g in range(2) for t in range(2)]
+    assert [item.task for item in trajectories[::2]] == [spare[2], spare[1]]
     assert len(played) == 3
     assert [(name, count, won) for name, _, count, won in metadata.dropped] == [
-        (chosen[1], 2, 0),
-        (chosen[2], 2, 2),
-        (left[1], 2, 0),
+        (chosen[0].id, 2, 0),
+        (chosen[1].id, 2, 2),
+        (spare[0], 2, 0),
     ]
     assert artifacts.read_manifest(output).facts["dropped_groups"] == 3
     keys = [(episode.group, episode.trajectory) for episodes in played for episode in episodes]
     assert len(set(keys)) == len(keys), "a replacement draws its own random numbers"
 
     played.clear()
-    output = run(made, tmp_path / "solved.parquet", shards=1, dynamic={"rounds": 1, "drop": "solved"})
+    output = run(made, tmp_path / "solved.parquet", tasks=2, shards=1, dynamic={"rounds": 1, "drop": "solved"})
     (metadata,) = read_shards([output])[1]
-    assert [item[0] for item in metadata.dropped] == [chosen[2]]
+    assert [item[0] for item in metadata.dropped] == [chosen[1].id]
     assert len(played) == 2
+
+
+def test_where_no_task_is_left_a_group_stays(made, tmp_path, monkeypatch, capsys):
+    played = outcomes(monkeypatch, {})
+    output = run(made, tmp_path / "shard.parquet", tasks=4, shards=1, dynamic={"drop": "flat"})
+    assert (
+        "beside the iteration's 4 tasks there are 2; to replace every group 2 times takes 8" in capsys.readouterr().err
+    )
+    table, (metadata,) = read_shards([output], strict=True)
+    tasks = [episode.task.id for episodes in played for episode in episodes[::2]]
+    assert len(set(tasks)) == len(tasks) == 6
+    assert len(metadata.dropped) == 2
+    assert len(set(table["task"].to_pylist())) == 4
 
 
 def test_dynamic_sampling_is_the_same_over_shards_and_progress(made, tmp_path, monkeypatch):

@@ -155,11 +155,25 @@ def test_a_constrained_policy_learns_from_what_it_could_say(
     save_files(replace(policy, settings=other), tmp_path / "given")
     files = [file for file in (tmp_path / "given").iterdir() if file.name != "manifest.json"]
     write_manifest(tmp_path / "given", "warmup", {}, files=files)
-    among = "the admissible ones" if no_repeat else "all texts"
+    among = "the admissible actions" if no_repeat else "all texts"
     with pytest.raises(ProgpoError, match=rf"the (untried|admissible) actions .* chooses among {among}; roll out anew"):
         run(item, tmp_path / "given", tmp_path / "other", settings=settings)
     # Among a handful of actions there is little to be uncertain about, of a vocabulary of a hundred tokens.
     assert 0 < metrics["entropy"] < 1
+
+
+def test_what_was_sampled_from_all_texts_is_no_constrained_policy_s(
+    first: Iteration, warm: Path, tmp_path: Path
+) -> None:
+    policy = load_policy(warm)
+    constrained = policy.settings.model_copy(update={"constrained": True})
+    (tmp_path / "given").mkdir()
+    save_files(replace(policy, settings=constrained), tmp_path / "given")
+    write_manifest(tmp_path / "given", "warmup", {}, files=list((tmp_path / "given").iterdir()))
+    with pytest.raises(
+        ProgpoError, match=r"sampled from all texts .* chooses among the admissible actions; roll out anew"
+    ):
+        run(first, warm, tmp_path / "other", policy=tmp_path / "given")
 
 
 def test_alarms_are_written_and_printed(
