@@ -183,7 +183,7 @@ def _types(content: Content) -> Figure:
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
     _from_zero(panels[0])
-    _legend(figure, content.arms, look, lines=False)
+    legend(figure, content.arms, look, lines=False)
     return figure
 
 
@@ -208,7 +208,7 @@ def _curves(panels: Sequence[Panel], columns: int) -> Callable[[Content], Figure
                 axes.set_ylim(bottom=0)
         for axes in list(grid.flat)[len(shown) :]:
             axes.set_visible(False)
-        _legend(figure, arms, look)
+        legend(figure, arms, look)
         return figure
 
     return drawn
@@ -241,7 +241,11 @@ def _curve(axes: Axes, content: Content, arm: str, column: str, scale: float, lo
         axes.fill_between(iterations, least, most, color=look.colour, alpha=0.15, linewidth=0)
 
 
-def _legend(figure: Figure, arms: Sequence[str], look: Mapping[str, Look], lines: bool = True) -> None:
+def legend(figure: Figure, arms: Sequence[str], look: Mapping[str, Look], lines: bool = True) -> None:
+    """Put the arms' legend above a figure, in as many columns as their names leave room for."""
+    # In ems: the line, and the space around it and the name; a letter is a little over half as wide as high.
+    widest = 6 + 0.62 * max(map(len, arms), default=0)
+    room = int(WIDTH * 72 / STYLE["font.size"] / widest)
     handles = [
         Line2D(
             [],
@@ -253,7 +257,7 @@ def _legend(figure: Figure, arms: Sequence[str], look: Mapping[str, Look], lines
         )
         for arm in arms
     ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(arms), 6) or 1, handlelength=3)
+    figure.legend(handles=handles, loc="outside upper left", ncols=max(1, min(len(arms), 6, room)), handlelength=3)
 
 
 def _time(content: Content) -> Figure:

@@ -4,7 +4,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib.figure import Figure
 
 from progpo.artifacts import damage, read_manifest, write_manifest
 from progpo.report import figures
@@ -151,6 +153,16 @@ def test_arms_differ_in_more_than_colour() -> None:
     assert len(set(looks.values())) == 13
     # Without colour: marker and line.
     assert len({(look.marker, look.line) for look in looks.values()}) == 13
+
+
+@pytest.mark.parametrize("name", ["grpo", "progpo_gigpo_without_penalty", "a" * 90])
+def test_the_legend_stays_within_the_figure(name: str) -> None:
+    arms = [f"{name}_{number}" for number in range(9)]
+    with matplotlib.rc_context(figures.STYLE):
+        figure = Figure(figsize=(figures.WIDTH, 3))
+        figures.legend(figure, arms, figures.looks(arms))
+        figure.draw_without_rendering()
+        assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_the_experiment_s_folder_is_found() -> None:
