@@ -49,4 +49,4 @@ onstart:
 
 
 onsuccess:
-    print_results()
+    tell_results()

@@ -136,10 +136,16 @@ def launch(arguments: Sequence[str], cores: str | None = None) -> int:
     begun = time.time()
     status = call(command, {**os.environ, PRINTS_RESULTS: "1"})
     results = Path("artifacts") / _experiment(where) / "report" / "results.txt"
-    if status == 0 and results.exists() and not DRY_RUN & set(arguments):
+    if status == 0 and not DRY_RUN & set(arguments):
+        print_results(results, begun)
+    return status
+
+
+def print_results(results: Path, begun: float) -> None:
+    """Print the table of results, if there is one, and whether it was there before the run began (seconds, Unix)."""
+    if results.exists():
         whose = "" if results.stat().st_mtime >= begun else ", all of an earlier run"
         print(f"\n{results.read_text(encoding='utf-8')}\n{results.parent}/ holds the tables, and report.html{whose}")
-    return status
 
 
 def _experiment(where: Sequence[tuple[str, Sequence[str]]]) -> str:

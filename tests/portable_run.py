@@ -30,7 +30,7 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def weights(policy: Path) -> str:
-    """Return a digest of a policy's weights."""
+    """Return a digest of a policy's weights alone; its fingerprint is of the config too, which names a version."""
     from safetensors.numpy import load_file
 
     loaded = load_file(policy / "model.safetensors")

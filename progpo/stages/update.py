@@ -163,8 +163,8 @@ def _read(
                 f"{policy.settings.resolved_layout!r}; roll out anew"
             )
         # Where metadata do not say, a policy that was free has no admissible actions recorded.
-        listed = pc.max(pc.list_value_length(table["admissible"])).as_py() if constrained else None
-        free = constrained and metadata.choices is None and not listed
+        unsaid = constrained and metadata.choices is None
+        free = unsaid and not pc.max(pc.list_value_length(table["admissible"])).as_py()
         if free or metadata.choices not in (None, policy.settings.choices):
             raise ProgpoError(
                 f"{shards[0]}: sampled from {_among(metadata.choices)} (policy.constrained, policy.no_repeat), the "

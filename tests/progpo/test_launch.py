@@ -200,3 +200,16 @@ def test_of_two_runs_the_later_sees_the_earlier(tmp_path: Path, monkeypatch: pyt
 )
 def test_which_commands_are_runs(command: str, counts: bool) -> None:
     assert launch._runs(command.split()) == counts
+
+
+def test_a_table_of_an_earlier_run_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    results = tmp_path / "report" / "results.txt"
+    launch.print_results(results, 0.0)
+    assert capsys.readouterr().out == ""
+    results.parent.mkdir()
+    results.write_text("the table")
+    written = results.stat().st_mtime
+    launch.print_results(results, written - 1)
+    assert capsys.readouterr().out == f"\nthe table\n{results.parent}/ holds the tables, and report.html\n"
+    launch.print_results(results, written + 1)
+    assert capsys.readouterr().out.endswith("report.html, all of an earlier run\n")

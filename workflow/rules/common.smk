@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,7 +12,7 @@ from snakemake.io import contains_wildcard
 
 from progpo import results, status
 from progpo.errors import ProgpoError
-from progpo.launch import PRINTS_RESULTS
+from progpo.launch import PRINTS_RESULTS, print_results
 from progpo.report.captions import CAPTIONS
 from progpo.settings.experiment import load_experiment
 
@@ -23,6 +24,7 @@ except ProgpoError as error:
 # A DAG of many thousands of jobs is millions of objects that stay: to look through them again and again is in vain.
 gc.set_threshold(100_000)
 
+BEGUN = time.time()
 REPORT = EXPERIMENT.reported()
 # Where the warm-up's policy lies: what corrections begin with is the first of the policies below `warmup`.
 WARMED_UP = results.warmup_round(0, EXPERIMENT.correction_rounds)
@@ -185,8 +187,7 @@ def record_settings():
     status.record(Path(ROOT), EXPERIMENT)
 
 
-def print_results():
+def tell_results():
     """Print the table of results, where this run made or kept one and its caller does not do it."""
-    results = Path(f"{ROOT}/report/results.txt")
-    if results.exists() and PRINTS_RESULTS not in os.environ:
-        print(f"\n{results.read_text()}\n{results.parent}/ holds the tables, and report.html")
+    if PRINTS_RESULTS not in os.environ:
+        print_results(Path(f"{ROOT}/report/results.txt"), BEGUN)
