@@ -71,14 +71,18 @@ def _runs(command: Sequence[str]) -> bool:
 
 def call(command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
     """Run snakemake and return its exit status, waiting for it also when interrupted: it has jobs to cancel."""
+    told = False
     with subprocess.Popen(command, env=environment) as process:
         while True:
             try:
-                return process.wait()
+                status = process.wait()
+                # Told in its last moments, when it heeds no signal any more, it has cancelled its jobs and failed.
+                return 1 if told and status == -signal.SIGTERM else status
             except KeyboardInterrupt:
                 # A terminal interrupts both. Where this process alone was meant, snakemake is told to stop after the
                 # jobs that run; if it is cancelling them, this changes nothing.
                 if not _in_foreground():
+                    told = True
                     process.send_signal(signal.SIGTERM)
 
 

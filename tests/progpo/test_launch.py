@@ -88,10 +88,16 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize(("whole_group", "status"), [(True, 5), (False, 6)])
-def test_interrupted_it_waits_for_snakemake(tmp_path: Path, whole_group: bool, status: int) -> None:
+#: Like a snakemake that has cancelled its jobs and is about to end: nothing is heeded any more.
+ENDING = 'import time; print("ready", flush=True); time.sleep(300)'
+
+
+@pytest.mark.parametrize(
+    ("source", "whole_group", "status"), [(INTERRUPTED, True, 5), (INTERRUPTED, False, 6), (ENDING, False, 1)]
+)
+def test_interrupted_it_waits_for_snakemake(tmp_path: Path, source: str, whole_group: bool, status: int) -> None:
     script = tmp_path / "snakemake.py"
-    script.write_text(INTERRUPTED)
+    script.write_text(source)
     command = f"import sys; from progpo.launch import call; sys.exit(call([sys.executable, {str(script)!r}]))"
     process = subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
